@@ -265,8 +265,13 @@ extern SLUB_API __thread struct slub_percpu_self slub_percpu_self
  * inline may run.
  * Returns true if it has.  Errors: none.  Context: anywhere.
  */
+#ifdef SLUB_SEQ_IS_OPEN
 #define slub_percpu_may_run()						\
 	__builtin_expect(SLUB_SEQ_IS_OPEN(slub_percpu_self), 1)
+#else
+#define slub_percpu_may_run()						\
+	__builtin_expect(slub_percpu_self.rseq != 0, 1)
+#endif
 
 /*
  * slub_percpu_entrance - a copy of this thread's entrance, for the inline functions.

@@ -22,8 +22,6 @@
 
 #include <slub/arch/end.h>
 
-#define SLUB_SEQ_IS_OPEN(entrance_) ((entrance_).rseq != 0)
-
 /* Defines the descriptor and makes it the thread's current one (RSEQ-1). */
 #define SLUB_SEQ_ENTER							\
 	".pushsection __rseq_cs, \"aw?\"\n\t"				\
