@@ -14,6 +14,8 @@
 
 /* left.c */
 /* Objects in the lists of the CPUs and in the barns, about. */
+size_t cache_nr_in_lists(const struct slub_cache *cache);
+/* ... and in the local lists of slabs, which are as many as slabs, and each is looked at. */
 size_t cache_nr_cached(const struct slub_cache *cache);
 
 /* holes.c */

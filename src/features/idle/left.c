@@ -55,8 +55,7 @@ static size_t slot_nr_cached(const struct slub_cache *cache,
 	return nr;
 }
 
-/* In the lists of the CPUs, and in barns. */
-static cold size_t nr_in_lists(const struct slub_cache *cache)
+cold size_t cache_nr_in_lists(const struct slub_cache *cache)
 {
 	uint32_t offset = __atomic_load_n(&cache->list_slot, __ATOMIC_RELAXED);
 	size_t nr = 0;
@@ -73,7 +72,7 @@ static cold size_t nr_in_lists(const struct slub_cache *cache)
 
 usual size_t cache_nr_cached(const struct slub_cache *cache)
 {
-	return nr_in_lists(cache) + local_nr(cache);
+	return cache_nr_in_lists(cache) + local_nr(cache);
 }
 
 static size_t nr_carved(struct slub_cache *cache)
@@ -110,7 +109,7 @@ static struct objects objects_of(struct slub_cache *cache)
 	size_t out = min_size(nr_out(cache), carved);
 
 	return (struct objects){
-		carved, out, min_size(nr_in_lists(cache), out)
+		carved, out, min_size(cache_nr_in_lists(cache), out)
 	};
 }
 

@@ -11,6 +11,7 @@
 
 #include "core/percpu/percpu_internal.h"
 #include "features/guard/guard.h"
+#include "core/slab/local.h"
 #include "core/slab/slab_internal.h"
 
 _Static_assert(SLUB_ABI_STATE_INUSE == STATE_COUNT_MASK &&
@@ -307,8 +308,8 @@ static void record_name(const struct slub_cache *cache,
 	out->fields[SLUB_ABI_CACHE_NAME] = (uintptr_t)cache->name;
 }
 
-void census_record(const struct slub_cache *cache, uint32_t nr_nodes,
-		   struct slub_stats_cache *out)
+void census_record_since(const struct slub_cache *cache, uint32_t nr_nodes, size_t nr_local,
+			 struct slub_stats_cache *out)
 {
 	if (out->fields[SLUB_ABI_CACHE_NAME] != (uintptr_t)cache->name)
 		record_name(cache, out);
@@ -321,5 +322,11 @@ void census_record(const struct slub_cache *cache, uint32_t nr_nodes,
 						     slub_abi_state.node_fields[i]);
 	}
 	alias_names(cache, (char *)out->nodes[nr_nodes], SLUB_STATS_ALIASES);
-	out->cached = cache_nr_cached(cache);
+	out->cached = cache_nr_in_lists(cache) + nr_local;
+}
+
+void census_record(const struct slub_cache *cache, uint32_t nr_nodes,
+		   struct slub_stats_cache *out)
+{
+	census_record_since(cache, nr_nodes, local_nr(cache), out);
 }

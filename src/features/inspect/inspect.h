@@ -79,6 +79,9 @@ union cache_record {
 };
 void census_record(const struct slub_cache *cache, uint32_t nr_nodes,
 		   struct slub_stats_cache *out);
+/* The same, with what local_nr() said at the last census. */
+void census_record_since(const struct slub_cache *cache, uint32_t nr_nodes, size_t nr_local,
+			 struct slub_stats_cache *out);
 
 /* Of the objects in use, what was not asked for: an estimate; 0: not known. */
 static inline uint64_t slack_bytes(const struct cache_census *census,

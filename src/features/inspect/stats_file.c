@@ -15,6 +15,7 @@
  */
 #define _GNU_SOURCE
 #include "core/base/turn.h"
+#include "core/slab/local.h"
 #include "features/inspect/inspect.h"
 #include "features/rcu/rcu.h"
 
@@ -37,6 +38,8 @@ static bool is_copy;
 static _Atomic uint32_t is_wanted;	/* the next update opens a file */
 static struct turn counting;
 static _Atomic uint64_t census_due_ns;
+/* Objects in each cache's local lists, as of the last census: to count them is to walk slabs. */
+static size_t nr_local[RECORDS] rarely_touched;
 
 /* ---- records ---- */
 
@@ -60,9 +63,11 @@ static void record_write(const struct slub_cache *cache,
 	if (number >= RECORDS || !record_begin(&record->sequence))
 		return;
 	/* The cache may have gone, and another with a name of its own has the place. */
-	if (census)
+	if (census) {
 		record->fields[SLUB_ABI_CACHE_NAME] = 0;
-	census_record(cache, head->nr_nodes, record);
+		nr_local[number] = local_nr(cache);
+	}
+	census_record_since(cache, head->nr_nodes, nr_local[number], record);
 	if (census) {
 		record->slabs = census->slabs;
 		record->active = census->active;

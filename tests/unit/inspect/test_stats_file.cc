@@ -10,6 +10,14 @@
 #include "start.h"
 #include "steps.h"
 
+extern "C" {
+#define new new_value
+#define _Atomic
+#include "core/slab/local.h"
+#undef new
+#undef _Atomic
+}
+
 namespace {
 
 const volatile struct slub_stats_head *file_of(const std::string &folder, pid_t pid)
@@ -39,6 +47,62 @@ bool is_in_a_record(const volatile struct slub_stats_head *file)
 			return true;
 	}
 	return false;
+}
+
+/* The numbers of a cache's record, once a census has just been. */
+const volatile struct slub_stats_cache *
+record_after_census(const volatile struct slub_stats_head *file, struct slub_cache *cache)
+{
+	for (uint64_t last = file->census_ns; file->census_ns == last; usleep(1000))
+		stats_file_update(nullptr);
+	stats_file_update(cache);
+	return (const volatile struct slub_stats_cache *)
+		((const volatile char *)file + file->records_offset +
+		 entry_number(cache->slot) * file->record_bytes);
+}
+
+/*
+ * To count what lies in local lists is to walk slabs, and is left to the census.  The first test:
+ * a census that others take step by step is not due again for long.
+ */
+TEST(stats_file, a_record_walks_no_slabs)
+{
+	char folder[] = "/tmp/slub-stats-XXXXXX";
+	struct slub_cache *cache = sizeclass_cache(400);
+	std::vector<void *> mine;
+	harness::Random random{ 5 };
+	start::one_cpu stays;
+
+	if (!cache->has_local)
+		GTEST_SKIP() << "slabs have no local lists here";
+	ASSERT_NE(mkdtemp(folder), nullptr);
+	start::option("STATS_FILE=" + std::string(folder) + "/%p");
+	stats_file_open();
+	const volatile struct slub_stats_head *file = file_of(folder, getpid());
+	ASSERT_NE(file, nullptr);
+	rmdir(folder);
+	for (size_t i = 0; i < 40000; i++)
+		mine.push_back(malloc(400));
+	for (size_t i = mine.size(); i > 1; i--)
+		std::swap(mine[i - 1], mine[random.below(i)]);
+	for (size_t round = 0; round < 40; round++) {
+		const volatile struct slub_stats_cache *record = record_after_census(file, cache);
+		uint64_t census = file->census_ns, cached = record->cached;
+		size_t local = local_nr(cache);
+
+		for (size_t i = 0; i < 500; i++, mine.pop_back())
+			free(mine.back());
+		stats_file_update(cache);
+		ptrdiff_t moved = (ptrdiff_t)(local_nr(cache) - local);
+		ptrdiff_t told = (ptrdiff_t)(record->cached - cached);
+		if (file->census_ns == census && moved >= 300) {
+			EXPECT_LT(told, 100) << moved << " went to local lists";
+			break;
+		}
+		ASSERT_LT(round, 39u) << "a census comes ten times a second";
+	}
+	for (void *object : mine)
+		free(object);
 }
 
 /* Is the heap counted in a new file, and once more? */
