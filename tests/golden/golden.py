@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Promise: the fast paths of malloc and free are at most 29 and 35 instructions from entry to ret,
+"""Promise: the fast paths of malloc and free are at most 29 and 37 instructions from entry to ret,
 with no call and no stack frame, and stay as they are until somebody looks at the change.  Those
 of aarch64 are longer: no instruction there has an operand in memory, or an address of 32 bits.
 
@@ -21,7 +21,7 @@ import subprocess
 import sys
 
 # The most instructions each may have.
-LIBRARY = {"malloc": 29, "free": 35, "free_local": 55}
+LIBRARY = {"malloc": 29, "free": 37, "free_local": 61}
 LIBRARY_AARCH64 = {"malloc": 36, "free": 43}  # of clang, of gcc; the others are 35 and 41
 PROGRAM = {"inline_cache_alloc": 30, "inline_cache_alloc_owned": 36,
            "inline_cache_free": 43, "inline_percpu_add": 15}

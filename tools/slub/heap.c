@@ -84,6 +84,11 @@ static uint64_t slab_holes(const struct walk *walk,
 	return holes;
 }
 
+static uint64_t page_start(const struct walk *walk, uint64_t i)
+{
+	return walk->abi->heap_start + (walk->first + i) * walk->abi->page_bytes;
+}
+
 /* Objects in the local list of the slab at page @i; *@first is the first one. */
 static uint64_t slab_local(const struct walk *walk,
 			   const struct cache_view *cache, uint64_t i, uint64_t *first)
@@ -96,9 +101,10 @@ static uint64_t slab_local(const struct walk *walk,
 	memcpy(&word, descriptor(walk, i + 1) + walk->abi->descriptor_state,
 	       sizeof(word));
 	start = number32(descriptor(walk, i + 1), walk->abi->descriptor_count);
-	if (!(word >> SLUB_ABI_LOCAL_HEAD_SHIFT) || start < (word & SLUB_ABI_LOCAL_ROOM))
+	if (start <= (word & SLUB_ABI_LOCAL_ROOM))
 		return 0;
-	*first = word >> SLUB_ABI_LOCAL_HEAD_SHIFT << 4;
+	*first = page_start(walk, i) + ((word >> SLUB_ABI_LOCAL_HEAD_SHIFT & SLUB_ABI_LOCAL_HEAD)
+					<< SLUB_ABI_LOCAL_UNIT_SHIFT);
 	return start - (word & SLUB_ABI_LOCAL_ROOM);
 }
 
@@ -123,8 +129,7 @@ uint64_t piece_carved_bytes(const struct piece *piece, const struct snapshot *sn
 
 static void visit(struct walk *walk, struct piece *piece, uint64_t i)
 {
-	piece->address = walk->abi->heap_start +
-			 (walk->first + i) * walk->abi->page_bytes;
+	piece->address = page_start(walk, i);
 	walk->visit(piece, walk->arg);
 }
 

@@ -30,15 +30,19 @@
 #define SLUB_SEQ_OFFSETS(entrance_)					\
 	[rseq] "r"((entrance_).cid & ~(uintptr_t)31), [cid] "r"((entrance_).cid)
 
-/* Defines the descriptor and makes it the thread's current one (RSEQ-1). */
-#define SLUB_SEQ_ENTER							\
+/* Defines the descriptor; its address is in %[t]. */
+#define SLUB_SEQ_DESCRIPTOR						\
 	".pushsection __rseq_cs, \"aw?\"\n\t"			\
 	".balign 32\n"							\
 	"3:\n\t"							\
 	".long 0, 0\n\t"						\
 	".quad 1f, 2f - 1f, 4f\n\t"					\
 	".popsection\n\t"						\
-	"leaq 3b(%%rip), %[t]\n\t"					\
+	"leaq 3b(%%rip), %[t]\n\t"
+
+/* Makes it the thread's current one (RSEQ-1). */
+#define SLUB_SEQ_ENTER							\
+	SLUB_SEQ_DESCRIPTOR						\
 	"movq %[t], %%fs:8(%[rseq])\n"					\
 	"1:\n\t"
 

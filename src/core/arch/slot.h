@@ -192,6 +192,9 @@ static always_inline uint32_t numbered_entry(uint32_t number)
 #define LOCAL_OWNER_SHIFT 11
 #define LOCAL_OWNER_MASK 0x3ff
 #define LOCAL_HEAD_SHIFT 21
+#define LOCAL_HEAD_MASK 0xfff
+#define LOCAL_UNIT_SHIFT 4	/* the head is a place in the slab, in units of 16 bytes */
+#define LOCAL_SUM_SHIFT 33
 
 static inline bool link_is_in_object(uintptr_t link)
 {

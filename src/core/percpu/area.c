@@ -115,8 +115,9 @@ static char *areas_find_place(void)
 static cold void key_draw(void)
 {
 	if (KEYS && !slub_key)
+		/* odd: LOCAL-6; the last four bits of check words tell no more than that */
 		slub_key = os_drawn_word() << (64 - KEY_TOP_SHIFT) >> (64 - KEY_TOP_SHIFT) |
-			   (uintptr_t)KEY_TOP << KEY_TOP_SHIFT;
+			   (uintptr_t)KEY_TOP << KEY_TOP_SHIFT | 1;
 }
 
 int percpu_init(void)

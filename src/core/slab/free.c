@@ -392,11 +392,24 @@ static void free_looked_at(struct slub_cache *cache, void *object)
 		free_slow(cache, object);
 }
 
+/*
+ * Is @object, of a cache with keys, not to be freed by the look of it?  One that goes to a local
+ * list is not read, here as in the sequence (LOCAL-6): it is in no cache.
+ */
+static always_inline bool free_is_odd(struct slub_cache *cache, void *object)
+{
+	if (local_takes(cache)) {
+		__builtin_prefetch(object, 1);
+		__builtin_prefetch(slab_of(cache, object));
+		return !cache_is_at_object(cache, object);
+	}
+	return !free_is_plain(cache, object) || suspect_is_uncarved(cache, object);
+}
+
 void cache_free(struct slub_cache *cache, void *object)
 {
 	/* debug_free() looks at what is watched. */
-	if (KEYS && !cache->debug &&
-	    unlikely(!free_is_plain(cache, object) || suspect_is_uncarved(cache, object)) &&
+	if (KEYS && !cache->debug && unlikely(free_is_odd(cache, object)) &&
 	    !suspect_free(cache, object, "free"))
 		return;
 	free_looked_at(cache, object);

@@ -24,6 +24,8 @@
 #define JUDGED_OBJECTS 32
 /* A list has room for the others of its slab: no slab of more has one. */
 #define LOCAL_OBJECTS_MAX (LOCAL_ROOM_MASK + 1)
+/* The word of a list can name a place in so many bytes. */
+#define LOCAL_SLAB_BYTES_MAX ((LOCAL_HEAD_MASK + 1u) << LOCAL_UNIT_SHIFT)
 /* So many marked lists a slow call sets right. */
 #define MARKED_MAX 8
 
@@ -40,7 +42,8 @@ cold void local_init(struct slub_cache *cache)
 	    percpu_cpu_number != CPU_NUMBER_MM_CID || !cache->has_keys || cache->link ||
 	    !cache->is_internal || cache->debug || cache->is_sampled || cache->is_accounted ||
 	    cache->is_reserve || cache->list_slot != cache->slot || !cache->order ||
-	    cache->objects > LOCAL_OBJECTS_MAX || !percpu_can_stop)
+	    cache->objects > LOCAL_OBJECTS_MAX || cache->slab_mask >= LOCAL_SLAB_BYTES_MAX ||
+	    !percpu_can_stop)
 		return;
 	for (uint32_t n = 0; n < slab_nr_nodes(); n++) {
 		uintptr_t at = percpu_alloc(sizeof(struct local_slabs), sizeof(void *));
@@ -106,8 +109,8 @@ static bool owned_pop(struct local_slabs *slabs, struct page *local, struct deta
 
 	if (!owned_take(local, &word))
 		return false;
-	local_unlist(slabs, local);
 	*list = local_list_of(local, word);
+	local_unlist(slabs, local);
 	local_note_move();
 	return true;
 }
@@ -137,7 +140,7 @@ void local_own_slab(struct page *slab)
 		return;
 	owner = local_owner(local_read(local_of(slab)));
 	if (owner != cid && owner != LOCAL_EMPTIED && !local_of(slab)->list.next)
-		local_write(local_of(slab), local_make(NULL, cid, 0));
+		local_write(local_of(slab), local_none(cid));
 }
 
 /* LOCAL-5; @others: objects in use that are not in the list. */
@@ -154,11 +157,10 @@ static void owned_begin(struct local_slabs *slabs, struct page *local,
 	uint32_t room = room_for(local, inuse - list->nr);
 
 	*local_last(local) = list->last;
-	*local_sum(local) = list->sum;
 	__atomic_store_n(&local->count, list->nr + room, __ATOMIC_RELAXED);
 	__atomic_store_n(local_watermark(local), list->nr + room, __ATOMIC_RELAXED);
 	list_add_tail(&slabs->slabs, &local->list);
-	local_write(local, local_make(list->head, cid, room));
+	local_write(local, local_make(local, list->head, list->sum, cid, room));
 	local_note_move();
 }
 
@@ -173,29 +175,13 @@ static bool sum_is_right(const struct slub_cache *cache, struct page *slab,
 {
 	const char *at = page_address(slab);
 	uint32_t nr = slab_count_read(slab);
-	uintptr_t sum = 0;
+	uint64_t sum = 0;
 
 	if (list->nr != nr || slab_holes_peek(cache, slab))
 		return false;
 	for (uint32_t i = 0; i < nr; i++, at += cache->size)
 		sum += local_addend(at);
 	return list->sum == sum;
-}
-
-/* Do all of them have their keys?  In order of addresses. */
-static bool has_all_keys(const struct slub_cache *cache, struct page *slab)
-{
-	const char *at = page_address(slab);
-	uint32_t nr = slab_count_read(slab);
-
-	/* Pages that went back have no keys. */
-	if (slab_holes_peek(cache, slab))
-		return false;
-	for (uint32_t i = 0; i < nr; i++, at += cache->size) {
-		if (!key_is_right(at))
-			return false;
-	}
-	return true;
 }
 
 /* Are these @list->nr objects of @slab, each once?  The first that is not, or NULL. */
@@ -219,15 +205,13 @@ static cold void *unsound_of(const struct slub_cache *cache, struct page *slab,
 }
 
 /*
- * LOCAL-6.  Where the sum is no proof a slab that is whole is looked through in order of addresses,
- * which the processor reads ahead; where that is none, and for a list that goes before its slab is
- * whole, which is rare, the links are followed.
+ * LOCAL-6.  Where the sum is no proof, and for a list that goes before its slab is whole, which is
+ * rare, the links are followed.
  */
 static bool list_is_sound(struct slub_cache *cache, struct page *slab,
 			  const struct detached_list *list, bool is_whole)
 {
-	void *unsound = is_whole && (sum_is_right(cache, slab, list) ||
-				     has_all_keys(cache, slab)) ?
+	void *unsound = is_whole && sum_is_right(cache, slab, list) ?
 				NULL : unsound_of(cache, slab, list);
 
 	if (likely(!unsound))
@@ -245,7 +229,7 @@ void local_give_back(struct slub_cache *cache, struct page *local, struct detach
 		return;
 	/* Another list may have begun since, on another CPU too, with room for these. */
 	local_join(cache, slab, list);
-	slab_free_objects(cache, slab, list->head, list->last, list->nr);
+	slab_free_list(cache, slab, list->head, list->last, list->nr);
 }
 
 /* The first of the marked ones; NULL: there is none, or its room is right again. */
@@ -304,9 +288,9 @@ static enum outcome put_first_or_last(struct slub_cache *cache, struct cache_nod
 		return NOT_OURS;
 	if (!local->list.next) {
 		*list = (struct detached_list){ object, object, 1, local_addend(object) };
+		chain_set_next(cache, object, NULL);
 		if (inuse < 2)
 			return LAST;
-		chain_set_next(cache, object, NULL);
 		mask_set(cache, cid);
 		owned_begin(slabs, local, list, cid, inuse);
 		return PUT;
@@ -487,11 +471,10 @@ static bool free_judged(struct slub_cache *cache, void *object, void *full, int3
 
 bool local_free(struct slub_cache *cache, void *object)
 {
-	const struct slot *lists = percpu_lists(cache->list_slot);
-	int32_t nr = (int32_t)slot_main_nr(lists, capacity_now(cache));
+	int32_t nr = (int32_t)slot_main_nr(percpu_lists(cache->list_slot), capacity_now(cache));
 	void *full;
 
-	if (__atomic_load_n(&lists->main.room, __ATOMIC_RELAXED) <= ROOM_SHORT) {
+	if (local_takes(cache)) {
 		free_past(cache, object);
 		return true;
 	}
@@ -546,9 +529,9 @@ static bool take_rest(struct cache_node *node, struct page *slab, uint32_t nr,
 	if (!slabs || !local->list.next)
 		return false;
 	if (is_rest(slab, word, nr)) {
-		local_unlist(slabs, local);
 		*list = local_list_of(local, word);
-		local_write(local, local_make(NULL, local_owner(word), 0));
+		local_unlist(slabs, local);
+		local_write(local, local_none(local_owner(word)));
 		return true;
 	}
 	if (*local_is_marked(local))

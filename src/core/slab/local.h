@@ -6,14 +6,19 @@
  * slabs, an object goes home: to the local list of its slab, if this CPU took the slab's objects
  * last.  One store of a restartable sequence does it, to a word in the slab's second descriptor:
  *
- *    63 ................................. 21 20 .... 11 10 .... 0
- *   +---------------------------------------+----------+---------+
- *   | first object >> 4                     |  owner   |  room   |
- *   +---------------------------------------+----------+---------+
+ *    63 ............. 33 32 ....... 21 20 .... 11 10 .... 0
+ *   +-------------------+-------------+----------+---------+
+ *   | sum               | head        |  owner   |  room   |
+ *   +-------------------+-------------+----------+---------+
  *
+ *   sum    of what the list has (LOCAL-6)
+ *   head   where in the slab its first object is, in units of 16 bytes
  *   owner  the number of the CPU; LOCAL_NOBODY; or LOCAL_EMPTIED: its list is on the way to
  *          the slab's freelist
  *   room   pushes before one goes the slow way
+ *
+ * Sum and head are 0 without a list.  The descriptor's count is what the room would be without
+ * objects, and 0 without a list.
  *
  * It is the kernel's cpu slab turned round: there a CPU allocates from one slab that is its own,
  * and frees to others by an exchange; here it allocates from its list, and each slab that it
@@ -47,11 +52,12 @@
  *   LOCAL-6  A sequence does not read what it frees, so a block that is freed twice may be in the
  *            list twice.  A list is looked at before it goes back to its slab (list_is_sound()),
  *            and a block that is popped has lost its key by then (suspect_popped()).  The look
- *            mostly reads no object: the second word of the state has a sum over what was pushed,
- *            the square of each address under the key, and where a slab is whole that is the sum
- *            over all of its objects.  With one there twice and one missing it is another, and
- *            who does not know the key cannot make two such faults cancel.  An aborted sequence
- *            may have added what it did not push: then the objects are read.
+ *            mostly reads no object: the word has a sum over what was pushed, the square of each
+ *            address under the key modulo 2^31, and where a slab is whole that is the sum over
+ *            all of its objects.  With one, y, there twice and another, x, missing the sums
+ *            differ by xx - yy = (x - y)(x + y), and x and y are odd, for the key is: 2 divides
+ *            x - y fewer than 16 times, for they lie in one slab, so it divides x + y once.  A
+ *            program that does not know the key cannot make two such faults cancel.
  */
 #ifndef SLUB_LOCAL_H
 #define SLUB_LOCAL_H
@@ -76,15 +82,10 @@ struct local_emptied {
 	struct page *first;
 };
 
-static inline uint64_t local_make(const void *head, uint32_t owner, uint32_t room)
+/* Without a list. */
+static inline uint64_t local_none(uint32_t owner)
 {
-	return (uint64_t)(uintptr_t)head >> 4 << LOCAL_HEAD_SHIFT |
-	       (uint64_t)owner << LOCAL_OWNER_SHIFT | room;
-}
-
-static inline void *local_head(uint64_t word)
-{
-	return (void *)(uintptr_t)(word >> LOCAL_HEAD_SHIFT << 4);
+	return (uint64_t)owner << LOCAL_OWNER_SHIFT;
 }
 
 static inline uint32_t local_owner(uint64_t word)
@@ -97,7 +98,12 @@ static inline uint32_t local_room(uint64_t word)
 	return (uint32_t)word & LOCAL_ROOM_MASK;
 }
 
-/* The second descriptor of @slab: its state has the word, and the sum (LOCAL-6). */
+static inline uint64_t local_sum(uint64_t word)
+{
+	return word >> LOCAL_SUM_SHIFT << LOCAL_SUM_SHIFT;
+}
+
+/* The second descriptor of @slab: its state has the word. */
 static inline struct page *local_of(struct page *slab)
 {
 	return slab + 1;
@@ -114,17 +120,29 @@ static inline void local_write(struct page *local, uint64_t word)
 	__atomic_store_n((uint64_t *)&page_state(local)->first, word, __ATOMIC_RELEASE);
 }
 
-static inline uintptr_t *local_sum(struct page *local)
+/* The first object of the list of @local, whose word is @word, if there is a list. */
+static inline void *local_head(struct page *local, uint64_t word)
 {
-	return (uintptr_t *)&page_state(local)->second;
+	uintptr_t place = (uintptr_t)(word >> LOCAL_HEAD_SHIFT) & LOCAL_HEAD_MASK;
+
+	return (char *)page_address(local - 1) + (place << LOCAL_UNIT_SHIFT);
 }
 
-/* What @object adds to it. */
-static inline uintptr_t local_addend(const void *object)
+/* A list with @head and the sum @sum. */
+static inline uint64_t local_make(struct page *local, const void *head, uint64_t sum,
+				  uint32_t owner, uint32_t room)
 {
-	uintptr_t word = slub_key ^ (uintptr_t)object;
+	uint64_t place = (uintptr_t)head - (uintptr_t)page_address(local - 1);
 
-	return word * word;
+	return sum | place >> LOCAL_UNIT_SHIFT << LOCAL_HEAD_SHIFT | local_none(owner) | room;
+}
+
+/* What @object adds to the sum. */
+static inline uint64_t local_addend(const void *object)
+{
+	uint64_t word = slub_key ^ (uintptr_t)object;
+
+	return word * word << LOCAL_SUM_SHIFT;
 }
 
 /* The last object of the list. */
@@ -133,7 +151,7 @@ static inline void **local_last(struct page *local)
 #if SLUB_CONFIG_LAYOUT == 0
 	return &local->local_last;
 #else
-	return (void **)local_sum(local);	/* there are no local lists */
+	return (void **)&page_state(local)->second;	/* there are no local lists */
 #endif
 }
 
@@ -163,7 +181,7 @@ static inline uint32_t local_count(const struct page *local, uint64_t word)
 {
 	uint32_t start = __atomic_load_n(&local->count, __ATOMIC_RELAXED);
 
-	return local_head(word) ? start - local_room(word) : 0;
+	return start - (uint32_t)min_size(local_room(word), start);
 }
 
 /* ---- the slabs of a CPU; under the node's lock ---- */
@@ -195,6 +213,7 @@ static inline struct page *local_first(const struct local_slabs *slabs)
 static inline void local_unlist(struct local_slabs *slabs, struct page *local)
 {
 	list_remove(&local->list);
+	__atomic_store_n(&local->count, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(local_watermark(local), 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&slabs->nr_marked, slabs->nr_marked - *local_is_marked(local),
 			 __ATOMIC_RELAXED);
@@ -206,14 +225,14 @@ struct detached_list {
 	void *head;	/* NULL: nothing */
 	void *last;
 	uint32_t nr;
-	uintptr_t sum;	/* of a local list: LOCAL-6 */
+	uint64_t sum;	/* of a local list: LOCAL-6 */
 };
 
 /* Once its word is another's, the others are, too: so under the lock. */
 static inline struct detached_list local_list_of(struct page *local, uint64_t word)
 {
-	return (struct detached_list){ local_head(word), *local_last(local),
-				       local_count(local, word), *local_sum(local) };
+	return (struct detached_list){ local_head(local, word), *local_last(local),
+				       local_count(local, word), local_sum(word) };
 }
 
 /*
@@ -236,7 +255,8 @@ static inline void local_clear(const struct slub_cache *cache, struct page *slab
 	*local_is_marked(local_of(slab)) = 0;
 	*local_is_shared(local_of(slab)) = 0;
 	*local_watermark(local_of(slab)) = 0;
-	local_write(local_of(slab), local_make(NULL, LOCAL_NOBODY, 0));
+	local_of(slab)->count = 0;
+	local_write(local_of(slab), local_none(LOCAL_NOBODY));
 }
 
 void local_own_slab(struct page *slab);
@@ -245,6 +265,14 @@ static inline void local_own(const struct slub_cache *cache, struct page *slab)
 {
 	if (cache->has_local)
 		local_own_slab(slab);
+}
+
+/* Is this CPU's list short, and full?  As of a moment ago. */
+static inline bool local_takes(const struct slub_cache *cache)
+{
+	return cache->has_local &&
+	       __atomic_load_n(&percpu_lists(cache->list_slot)->main.room, __ATOMIC_RELAXED) <=
+		       ROOM_SHORT;
 }
 
 /* Frees @object, for which this CPU's list has no room; false: by the way of other caches. */

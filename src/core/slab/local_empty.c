@@ -99,12 +99,14 @@ static cold void stopped_node(struct cache_node *node, struct local_emptied *emp
 	slabs = local_slabs_of(node, cid);
 	while ((local = local_first(slabs))) {
 		uint64_t word = local_read(local);
+		uint32_t nr = local_count(local, word);
 
 		local_unlist(slabs, local);
-		__atomic_store_n(&local->count, local_count(local, word), __ATOMIC_RELAXED);
+		__atomic_store_n(&local->count, nr, __ATOMIC_RELAXED);
 		local->list.next = emptied->first ? &emptied->first->list : &local->list;
 		local->list.prev = (struct list *)(uintptr_t)cid;
-		local_write(local, local_make(local_head(word), LOCAL_EMPTIED, 0));
+		local_write(local, local_make(local, local_head(local, word), local_sum(word),
+					      LOCAL_EMPTIED, 0));
 		emptied->first = local;
 	}
 	lock_release(&node->lock);
@@ -140,7 +142,8 @@ static cold struct page *emptied_pop(struct local_emptied *emptied, struct detac
 	lock_acquire(&node->lock);
 	*list = local_list_of(local, local_read(local));
 	local->list.next = NULL;
-	local_write(local, local_make(NULL, (uint32_t)(uintptr_t)local->list.prev, 0));
+	__atomic_store_n(&local->count, 0, __ATOMIC_RELAXED);
+	local_write(local, local_none((uint32_t)(uintptr_t)local->list.prev));
 	lock_release(&node->lock);
 	return local;
 }

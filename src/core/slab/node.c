@@ -492,8 +492,8 @@ static struct fate slab_fate(struct slub_cache *cache, struct cache_node *node,
 	return fate;
 }
 
-void slab_free_objects(struct slub_cache *cache, struct page *slab,
-		       void *head, void *tail, uint32_t nr)
+static void free_objects(struct slub_cache *cache, struct page *slab, void *head, void *tail,
+			 uint32_t nr, bool is_ended)
 {
 	struct cache_node *node = cache->nodes[page_node(slab)];
 	struct double_word old = slab_read(slab), new;
@@ -516,7 +516,9 @@ void slab_free_objects(struct slub_cache *cache, struct page *slab,
 			old = slab_read(slab);
 			continue;
 		}
-		chain_set_next(cache, tail, (void *)old.first);
+		/* Else the tail, which may be in no cache, leads there. */
+		if (old.first || !is_ended)
+			chain_set_next(cache, tail, (void *)old.first);
 		new.first = (uintptr_t)head;
 		new.second = old.second - nr;
 		if (fate.discards)
@@ -547,52 +549,14 @@ void slab_free_objects(struct slub_cache *cache, struct page *slab,
 	slab_discard(cache, slab);
 }
 
-/* ---- shrink ---- */
-
-static bool slab_is_empty(struct page *slab)
+void slab_free_objects(struct slub_cache *cache, struct page *slab,
+		       void *head, void *tail, uint32_t nr)
 {
-	return state_inuse(slab_read(slab)) == 0;
+	free_objects(cache, slab, head, tail, nr, false);
 }
 
-/*
- * Takes an empty slab out of the node; NULL: there is none.  Under the lock an empty
- * slab stays empty: no thread has an object of it to free, and none may carve it.
- */
-static cold struct page *take_empty(struct slub_cache *cache,
-			       struct cache_node *node)
+void slab_free_list(struct slub_cache *cache, struct page *slab, void *head, void *tail,
+		    uint32_t nr)
 {
-	struct list *i;
-
-	for (i = node->partial.next; i != &node->partial; i = i->next) {
-		struct page *slab = container_of(i, struct page, list);
-
-		if (slab_is_empty(slab)) {
-			partial_remove(node, slab);
-			node->nr_carved -= slab->count;
-			node_count_slab(cache, node, -1);
-			return slab;
-		}
-	}
-	if (node->carve && slab_is_empty(node->carve)) {
-		struct page *slab = node->carve;
-
-		node->carve = NULL;
-		node->nr_carved -= slab->count;
-		node_count_slab(cache, node, -1);
-		return slab;
-	}
-	return NULL;
-}
-
-cold void node_shrink(struct slub_cache *cache, struct cache_node *node)
-{
-	struct page *slab;
-
-	do {
-		lock_acquire(&node->lock);
-		slab = take_empty(cache, node);
-		lock_release(&node->lock);
-		if (slab)
-			slab_discard(cache, slab);
-	} while (slab);
+	free_objects(cache, slab, head, tail, nr, true);
 }

@@ -315,6 +315,54 @@ void cache_empty_lists(struct slub_cache *cache)
 	slot_flush(cache, cache->list_slot, COLLECT_LISTS);
 }
 
+static bool slab_is_empty(struct page *slab)
+{
+	return state_inuse(slab_read(slab)) == 0;
+}
+
+/*
+ * Takes an empty slab out of the node; NULL: there is none.  Under the lock an empty
+ * slab stays empty: no thread has an object of it to free, and none may carve it.
+ */
+static cold struct page *take_empty(struct slub_cache *cache,
+			       struct cache_node *node)
+{
+	struct list *i;
+
+	for (i = node->partial.next; i != &node->partial; i = i->next) {
+		struct page *slab = container_of(i, struct page, list);
+
+		if (slab_is_empty(slab)) {
+			partial_remove(node, slab);
+			node->nr_carved -= slab->count;
+			node_count_slab(cache, node, -1);
+			return slab;
+		}
+	}
+	if (node->carve && slab_is_empty(node->carve)) {
+		struct page *slab = node->carve;
+
+		node->carve = NULL;
+		node->nr_carved -= slab->count;
+		node_count_slab(cache, node, -1);
+		return slab;
+	}
+	return NULL;
+}
+
+cold void node_shrink(struct slub_cache *cache, struct cache_node *node)
+{
+	struct page *slab;
+
+	do {
+		lock_acquire(&node->lock);
+		slab = take_empty(cache, node);
+		lock_release(&node->lock);
+		if (slab)
+			slab_discard(cache, slab);
+	} while (slab);
+}
+
 /* ---- on the way of ordinary calls: no CPU is stopped ---- */
 
 bool cache_empty(struct slub_cache *cache)

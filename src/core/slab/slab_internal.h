@@ -180,6 +180,9 @@ void *node_carve_fresh(struct slub_cache *cache, struct cache_node *node, bool *
 /* Gives @nr objects of one slab, @head to @tail, back to it. */
 void slab_free_objects(struct slub_cache *cache, struct page *slab,
 		       void *head, void *tail, uint32_t nr);
+/* The same, where nothing follows @tail. */
+void slab_free_list(struct slub_cache *cache, struct page *slab, void *head, void *tail,
+		    uint32_t nr);
 /* Takes the whole freelist of @slab; @bits are its new state bits. */
 void *take_freelist(struct slub_cache *cache, struct page *slab,
 		    uintptr_t bits, uint32_t *nr);
@@ -306,7 +309,7 @@ uint32_t barn_nr(const struct barn *barn);
 void *barn_get(struct slub_cache *cache, uint32_t *nr);
 /* False: there is no room. */
 bool barn_put(struct slub_cache *cache, void *chain, uint32_t nr);
-/* Does each of the first links of @chain lead to another slab? */
+/* Do most of the first links of @chain lead to another slab? */
 bool chain_is_scattered(struct slub_cache *cache, void *chain);
 /* The oldest chain of CPU number @cid, to empty its barn. */
 void *barn_take(struct slub_cache *cache, uint32_t cid);

@@ -23,7 +23,7 @@
 
 #define SLUB_ABI_SYMBOL  "slub_abi_state"
 #define SLUB_ABI_MAGIC   "SLUBABI"	/* eight bytes with its NUL */
-#define SLUB_ABI_VERSION 5u
+#define SLUB_ABI_VERSION 6u
 
 /*
  * Behind the head of the spare list (int32_t): how many objects it has, unless the main list's
@@ -44,11 +44,13 @@
 #define SLUB_ABI_LOCAL_FOREIGN 32
 /*
  * The local list of a slab, of a cache with LOCAL: the first word at descriptor_state of the
- * slab's second descriptor, where descriptor_count has the room that it began with, and one.
- * 0 above HEAD_SHIFT: there is none.
+ * slab's second descriptor, where descriptor_count has the room that the list would have without
+ * objects; 0: there is none.  Its head is a place in the slab, in units of 1 << UNIT_SHIFT bytes.
  */
 #define SLUB_ABI_LOCAL_ROOM 0x7ffull
 #define SLUB_ABI_LOCAL_HEAD_SHIFT 21
+#define SLUB_ABI_LOCAL_HEAD 0xfffull
+#define SLUB_ABI_LOCAL_UNIT_SHIFT 4
 
 #define SLUB_ABI_BARN_CHAINS 32
 #define SLUB_ABI_BARN_SHIFT 48

@@ -191,8 +191,8 @@ static void free_of_slab(struct leak_search *search, uint32_t number)
 
 	/* LEAK-1: slab_read() takes a lock in one of the layouts. */
 	free_list(search, (void *)page_state(page)->first);
-	if (slab->cache->has_local)
-		free_list(search, local_head(local_read(local_of(page))));
+	if (slab->cache->has_local && local_of(page)->count)
+		free_list(search, local_head(local_of(page), local_read(local_of(page))));
 }
 
 static void free_of_slot(struct leak_search *search, const char *area, uint32_t offset)

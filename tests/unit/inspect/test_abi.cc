@@ -81,7 +81,7 @@ TEST(abi, says_what_is)
 	struct slub_abi *abi = &slub_abi_state;
 
 	EXPECT_EQ(memcmp(abi->magic, "SLUBABI", 8), 0);
-	EXPECT_EQ(abi->version, 5u);
+	EXPECT_EQ(abi->version, 6u);
 	EXPECT_EQ(abi->size, sizeof(*abi));
 	EXPECT_EQ(abi->ready, 1u);
 	EXPECT_EQ(abi->backend, (uint32_t)percpu_backend);
