@@ -12,7 +12,7 @@ SLUB_CACHE_DEFINE_STATIC(connections, struct connection, 0, NULL);
 int main(void)
 {
 	struct connection *c = slub_cache_alloc(&connections); /* inline, no atomic instruction */
-	slub_cache_free(&connections, c);                      /* checked: is it of this cache? */
+	slub_cache_free(&connections, c);                      /* another cache's goes to its own */
 
 	expect(c);
 	expect(slub_cache_destroy(&connections) == 0);
