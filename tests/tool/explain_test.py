@@ -97,7 +97,7 @@ class Explain(Target):
                       "have: a pointer was overwritten, or read from freed memory\n", told)
         self.assertDied(told, "died in", "use_it", "main")
         self.assertNotIn("0x0:", told)
-        self.assertRegex(told, r"(?m)^who misused memory: `slub run --guard=1 -- PROGRAM`, ")
+        self.assertRegex(told, r"(?m)^to find the cause: `slub run --guard=1 -- PROGRAM` dies ")
 
     def test_a_signal_that_was_sent_has_no_address(self):
         process, _, _ = self.guarded("use")
@@ -190,7 +190,8 @@ class Explain(Target):
                                rf"thread {process.pid}, called by\n"
                                r"\t0x[0-9a-f]+ free_it \(\S*guarded\.c:\d+\)\n"
                                rf"{block}: byte 0 of object {block} of malloc-96, ")
-        self.assertRegex(told, r"(?m)^who did it: `slub run --guard=1 -- PROGRAM`, or SLUB_DEBUG=")
+        self.assertRegex(told, r"(?m)^to find the cause: `slub run --guard=1 -- PROGRAM`, or "
+                               r"SLUB_DEBUG=")
         self.assertNotIn("is here", told)
         told = json.loads(self.explained("--json", core))["misuse"]
         self.assertEqual((told["what"], told["call"], told["address"], told["where"],
@@ -319,7 +320,7 @@ class Explain(Target):
         process, block, _ = self.guarded("use", SLUB_DEBUG="FZ,malloc-96", SLUB_ON_ERROR="ignore")
         self.assertRegex(self.explained(process.pid, block),
                          r": byte 0 of the free object .* watched by FZ\)\n"
-                         r"who allocated it is not recorded: letter U")
+                         r"what allocated it was not recorded: letter U")
 
     def test_by_the_string_of_options(self):
         process, _, _ = self.guarded("use", SLUB_OPTIONS="guard=3")

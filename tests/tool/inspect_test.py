@@ -459,7 +459,7 @@ class Gdb(Target):
         used, freed = re.findall(r"is of cache malloc-512: object (0x\w+),", text)
         self.assertEqual(slub("explain", core, used).stdout,
                          f"{used}: byte 0 of object {used} of malloc-512, which is not guarded: "
-                         "who allocated it is not recorded\n")
+                         "what allocated it was not recorded\n")
         self.assertEqual(slub("explain", core, freed).stdout,
                          f"{freed}: free, and without memory, in a slab of malloc-512\n")
         self.assertEqual(json.loads(slub("explain", "-j", core, freed).stdout)["is"],

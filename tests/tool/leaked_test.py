@@ -176,8 +176,8 @@ class Told(Case):
         pid = self.leaked("list").pid
         done = slub("leaks", "--interval=20", str(pid))
         self.assertEqual((done.returncode, done.stderr), (FOUND, ""), done)
-        self.assertRegex(done.stdout, rf"^process {pid} \(leaked\): 1 leaks of 48, and beneath "
-                                      r"them 9 objects of 432; allocated are \d+ of ")
+        self.assertRegex(done.stdout, rf"^process {pid} \(leaked\): 1 leak \(48\), and beneath "
+                                      r"them 9 objects \(432\), of \d+ allocated \(")
         self.assertRegex(done.stdout, r"(?m)^read twice, 20 ms apart")
         self.assertRegex(done.stdout, r"(?m)^ +1 +48 +9 +432 +malloc-48$")
         self.assertRegex(done.stdout, r"(?m)^\t0x[0-9a-f]+, and 9 beneath it$")
@@ -185,7 +185,7 @@ class Told(Case):
         self.assertTrue(done.stdout.endswith(f"`slub debug {pid} malloc-48 U`, and search again "
                                              "when more has leaked\n"), done.stdout)
         done = slub("leaks", "--stop", str(pid))
-        self.assertRegex(done.stdout, r"(?m)^1 threads were stopped for \d+ ms$")
+        self.assertRegex(done.stdout, r"(?m)^1 thread was stopped for \d+ ms$")
         done = slub("leaks", "--interval=20", str(self.leaked("kept").pid))
         self.assertEqual(done.returncode, 0)
         self.assertRegex(done.stdout, r"^process \d+ \(leaked\): no leaks among \d+ objects of ")

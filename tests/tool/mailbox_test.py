@@ -166,7 +166,7 @@ class Answers(Mailbox):
             self.assertEqual(self.done("validate", *arguments), "0 bugs in 1 watched cache\n")
         self.assertRegex(self.done("shrink", pid), "caches shrunk")
         self.assertIn("one object in 900", self.done("guard", pid, "900"))
-        self.assertIn("no more", self.done("guard", "0", "-p", pid))
+        self.assertIn("no longer", self.done("guard", "0", "-p", pid))
         self.assertIn("not of", self.done("explain", "-p", pid, "0x10"))
 
     def test_json(self):
@@ -234,7 +234,7 @@ class Answers(Mailbox):
                 break
             time.sleep(0.02)
         self.assertRegex(told, r"one object in 50: \d+ are allocated, [1-9]\d* freed and kept")
-        self.assertIn("guards no more", self.done("guard", "-p", pid, "0"))
+        self.assertIn("no longer guards", self.done("guard", "-p", pid, "0"))
         self.assertIsNone(process.poll())
         self.assertRefused(slub("guard", "-p", pid, "many"), 2, "'many' is not a number")
         self.assertRefused(slub("guard", "-p", pid), 2, "usage: slub guard PID N")
@@ -256,7 +256,7 @@ class Answers(Mailbox):
             self.assertRefused(slub("set", pid, name, value), 2, says)
         self.assertRefused(slub("set", pid, "retain"), 2, "slub set PID NAME VALUE")
         self.done("set", pid, "attach", "0")
-        self.assertRefused(slub("set", pid, "attach", "1"), 3, "answers nobody")
+        self.assertRefused(slub("set", pid, "attach", "1"), 3, "does not answer")
         self.assertIsNone(process.poll())
 
     def test_the_manual_lists_what_may_change(self):
@@ -359,7 +359,7 @@ class Off(Mailbox):
         for arguments in (("debug", pid, "malloc-64", "F"), ("guard", pid, "9"),
                           ("set", pid, "retain", "0"),
                           *((command, "-p", pid) for command in ("validate", "shrink"))):
-            self.assertRefused(slub(*arguments), 3, "answers nobody", "SLUB_ATTACH=1")
+            self.assertRefused(slub(*arguments), 3, "does not answer", "SLUB_ATTACH=1")
         self.assertIn("malloc-112", slub("info", "-p", pid).stdout, "it can be read")
 
     @unittest.skipUnless(os.path.exists(HARDENED), "the hardened library is not built")

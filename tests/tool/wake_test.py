@@ -161,7 +161,7 @@ class Answers(Woken):
                 (("shrink", pid), r"^\d+ caches shrunk; "),
                 (("set", pid, "retain", "64M"), r"retain is 64M\n"),
                 (("guard", pid, "900"), r"guards one object in 900\n"),
-                (("guard", pid, "0"), r"guards no more objects\n"),
+                (("guard", pid, "0"), r"no longer guards objects\n"),
                 (("debug", pid, "*", "FZPU"), r"^\d+ caches: FZPU\n"),
                 (("validate", pid), r"^0 bugs in \d+ watched caches\n"),
                 (("debug", pid, "*", "-"), r"^\d+ caches: no longer watched\n"),

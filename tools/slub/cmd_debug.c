@@ -15,7 +15,7 @@ static void print_debug_help(FILE *to)
 	      "  F  consistency of slabs and freelists\n"
 	      "  Z  red zones around objects\n"
 	      "  P  poison in freed objects\n"
-	      "  U  who allocated and freed an object\n"
+	      "  U  the call stacks that allocated and freed an object\n"
 	      "  T  a line for each allocation and free\n"
 	      "  A  some allocations fail (SLUB_DEBUG_FAIL)\n\n"
 	      "  slub debug 1234 'malloc-6*' FZPU\n\n", to);
@@ -121,7 +121,7 @@ static int debug(int argc, char **argv)
 
 const struct command cmd_debug = {
 	.name = "debug",
-	.summary = "has a process watch its caches by letters, or no longer",
+	.summary = "switches the checks of a cache on or off, by letters",
 	.print_help = print_debug_help,
 	.main = debug,
 };

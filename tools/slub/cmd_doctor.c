@@ -18,10 +18,10 @@
 static void print_doctor_help(FILE *to)
 {
 	fputs("usage: slub doctor [OPTION...] PROGRAM|PID\n\n"
-	      "Tells whether libslub can be preloaded into PROGRAM, and what\n"
-	      "it would find there; or how it does in the process PID.  Of a\n"
+	      "Tells whether libslub can be preloaded into PROGRAM and what it\n"
+	      "would find there, or how it fares in the process PID.  For a\n"
 	      "script it judges the program that runs in the end, and names it\n"
-	      "first; where a shell decides on that, status 6 says so.\n\n"
+	      "first; where a shell decides which that is, the status is 6.\n\n"
 	      "  slub doctor redis-server\n\n"
 	      "  -p, --process=PID     the process\n"
 	      "  -j, --json            print one JSON object\n"
@@ -67,7 +67,7 @@ static void find_state(struct doctor *doctor, const struct state *state)
 		break;
 	case PRESENCE_NOT_STARTED:
 		find(doctor, FINDING_PROBLEM, "libslub",
-		     "mapped, but nobody has called it");
+		     "mapped, but nothing has called it");
 		break;
 	case PRESENCE_SHADOWED:
 		find(doctor, FINDING_PROBLEM, "libslub", "mapped, but the "
@@ -82,8 +82,8 @@ static void find_state(struct doctor *doctor, const struct state *state)
 		if (strcmp(state->abi.library_version, SLUB_TOOL_VERSION))
 			find(doctor, FINDING_NOTE, "version", "the process runs "
 			     "libslub %s, this command came with libslub "
-			     SLUB_TOOL_VERSION "; start the program anew to "
-			     "run it on that", state->abi.library_version);
+			     SLUB_TOOL_VERSION "; restart the program to use "
+			     "that", state->abi.library_version);
 		if (!state->abi.membarrier)
 			find(doctor, FINDING_NOTE, "membarrier", "what lies in "
 			     "an idle CPU's lists stays there");

@@ -28,13 +28,13 @@ const char *const guard_errors[GUARD_ERRORS] = {
 static void print_explain_help(FILE *to)
 {
 	fputs("usage: slub explain [OPTION...] PID|CORE [ADDRESS]\n\n"
-	      "Says what lies at ADDRESS (hexadecimal): which object, allocated\n"
-	      "and freed by whom, if it is one between guard pages (SLUB_GUARD=N)\n"
-	      "or is watched by letter U (`slub debug`); else which cache or\n"
-	      "block.  Of a core file ADDRESS is by default the one that the\n"
-	      "process died of, with the instruction and the stack that touched\n"
-	      "it, or what the library ended it for.  Without any, what was found\n"
-	      "so far.\n\n"
+	      "Says what lies at ADDRESS (hexadecimal): which object, and what\n"
+	      "allocated and freed it, if it lies between guard pages\n"
+	      "(SLUB_GUARD=N) or letter U watches it (`slub debug`); else which\n"
+	      "cache or block.  For a core file the default is the address at\n"
+	      "which the process died, with the instruction and the stack, or\n"
+	      "what the library ended it for.  For a process the default is all\n"
+	      "that was found so far.\n\n"
 	      "  slub explain core.1234\n\n"
 	      "  -p, --process=TARGET   the process, or its core file\n"
 	      "  -j, --json             print one JSON object\n"
@@ -238,7 +238,7 @@ static void print_object(const struct search *search)
 		return;
 	if (object.kind == OBJECT_USED)
 		printf("byte %" PRIu64 " of object 0x%" PRIx64 " of %s, which "
-		       "is not guarded: who allocated it is not recorded\n",
+		       "is not guarded: what allocated it was not recorded\n",
 		       object.offset, object.address, object.cache->name);
 	else
 		printf("%s %s\n", words[object.kind], object.cache->name);
@@ -362,11 +362,11 @@ static void print_next(const struct source *source, const struct guard *guard, b
 	if (!signal_of(source) || guard->pool.bytes)
 		return;
 	if (by_library)
-		puts("who did it: `slub run --guard=1 -- PROGRAM`, or SLUB_DEBUG=FZPU, names who "
-		     "allocated and freed the block; then explain that core");
+		puts("to find the cause: `slub run --guard=1 -- PROGRAM`, or SLUB_DEBUG=FZPU, "
+		     "names who allocated and freed the block; then explain that core");
 	else
-		puts("who misused memory: `slub run --guard=1 -- PROGRAM`, which dies where it is "
-		     "done; then explain that core");
+		puts("to find the cause: `slub run --guard=1 -- PROGRAM` dies where memory is "
+		     "misused; then explain that core");
 }
 
 static int explain_text(struct source *source, const struct guard *guard,

@@ -282,7 +282,7 @@ static int exporter(int argc, char **argv)
 
 const struct command cmd_exporter = {
 	.name = "exporter",
-	.summary = "gives the numbers of all heaps to Prometheus",
+	.summary = "serves the numbers of all heaps to Prometheus",
 	.print_help = print_exporter_help,
 	.main = exporter,
 };

@@ -14,7 +14,7 @@ static void print_guard_help(FILE *to)
 {
 	fputs("usage: slub guard [OPTION...] PID N\n\n"
 	      "Has a process put one object in N between guard pages from now\n"
-	      "on; 0 for none.  `slub explain` tells what happened to one.\n\n"
+	      "on; 0 for none.  `slub explain` tells what happened to it.\n\n"
 	      "  slub guard 1234 5000\n\n", to);
 	mailbox_print_help(to);
 }
@@ -39,7 +39,7 @@ static int ask(struct mailbox *mailbox, const char *every)
 		json_number(&json, "every", strtoull(every, NULL, 10));
 		json_close(&json);
 	} else if (!status && strspn(every, "0") == strlen(every)) {
-		printf("%s guards no more objects\n", mailbox->source.label);
+		printf("%s no longer guards objects\n", mailbox->source.label);
 	} else if (!status) {
 		printf("%s guards one object in %s\n", mailbox->source.label,
 		       every);

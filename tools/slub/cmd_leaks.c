@@ -22,10 +22,10 @@ struct job {
 static void print_leaks_help(FILE *to)
 {
 	fputs("usage: slub leaks [OPTION...] PID|CORE\n\n"
-	      "Finds objects that nothing leads to: no word of the program's data, stacks,\n"
-	      "registers and mappings, nor of an object that something leads to.  The process\n"
-	      "needs no option and is not stopped: it is read twice.  Ends with 7 where leaks\n"
-	      "were found.  `slub watched` lists what is allocated, by stack.\n\n"
+	      "Finds objects that no pointer leads to: none in the program's data, stacks,\n"
+	      "registers and mappings, and none in an object that is reached itself.  The\n"
+	      "process needs no option and is not stopped: it is read twice.  The exit status\n"
+	      "is 7 if there are leaks.  `slub watched` lists what is allocated, by stack.\n\n"
 	      "  slub leaks 1234\n\n"
 	      "      --stop            stop the threads meanwhile: registers are read too\n"
 	      "      --interval=MS     between the two looks (default 300)\n"
@@ -167,7 +167,7 @@ static int leaks(int argc, char **argv)
 
 const struct command cmd_leaks = {
 	.name = "leaks",
-	.summary = "finds what a process has lost: nothing leads to it",
+	.summary = "finds the objects that no pointer leads to any more",
 	.print_help = print_leaks_help,
 	.main = leaks,
 };

@@ -9,8 +9,8 @@
 static void print_set_help(FILE *to)
 {
 	fputs("usage: slub set [OPTION...] PID NAME VALUE\n\n"
-	      "Changes an option of a process, from now on, as slub_option_set()\n"
-	      "does, to what it may be at the start (`slub options`).  NAME is one of\n\n", to);
+	      "Changes an option of a process from now on, as slub_option_set() does.\n"
+	      "VALUE is any that `slub options` names.  NAME is one of\n\n", to);
 	settings_print_changeable(to, "  ");
 	fputs("\n\n  slub set 1234 retain 64M\n\n", to);
 	mailbox_print_help(to);

@@ -30,14 +30,14 @@ struct job {
 static void print_traces_help(FILE *to)
 {
 	fputs("usage: slub traces [OPTION...] TARGET [CACHE]\n\n"
-	      "Prints who allocated the objects that are allocated now, by call\n"
-	      "stack, the most first, and who freed what was in their place\n"
-	      "before; of the caches that letter U watches (`slub debug`).  CACHE\n"
-	      "is a name; '*' and '?' in it make it a pattern.  All without it.\n"
-	      "The process is not stopped.  A statistics file has no stacks.\n\n"
+	      "Prints the call stacks that allocated the objects in use, the most\n"
+	      "objects first, and those that freed what was in their place before,\n"
+	      "for the caches that letter U watches (`slub debug`).  CACHE is a\n"
+	      "name; '*' and '?' in it make it a pattern.  All without it.  The\n"
+	      "process is not stopped.  A statistics file has no stacks.\n\n"
 	      "  slub traces -N 5 1234 'malloc-*'\n\n"
-	      "      --alloc           who allocated, only\n"
-	      "      --free            who freed, only\n"
+	      "      --alloc           allocations only\n"
+	      "      --free            frees only\n"
 	      "  -N, --lines=K         the first K stacks of each cache only\n",
 	      to);
 	request_print_help(to, false);
@@ -81,7 +81,7 @@ static void print_text(const struct snapshot *now, const struct traces *traces,
 	size_t nr;
 
 	if (!traces->nr)
-		printf("nothing is %s there that was watched by letter U\n",
+		printf("nothing that is %s there was watched by letter U\n",
 		       kind == TRACE_ALLOC ? "allocated" : "freed");
 	for (size_t from = 0; from < traces->nr; from += nr) {
 		nr = rows_of(traces, from);
@@ -215,7 +215,7 @@ static int traces_main(int argc, char **argv)
 
 const struct command cmd_traces = {
 	.name = "traces",
-	.summary = "prints who allocated and freed objects of watched caches",
+	.summary = "prints the stacks that allocated and freed watched objects",
 	.print_help = print_traces_help,
 	.main = traces_main,
 };

@@ -38,7 +38,7 @@ static void print_earlier(const struct found *found, uint64_t earlier,
 	}
 	putchar('\n');
 	if (reports_of(now, &path) == REPORTS_NOWHERE)
-		printf("reports of them went nowhere; `slub set %u verbose 1` writes further ones "
+		printf("their reports went nowhere; `slub set %u verbose 1` writes later ones "
 		       "to its standard error\n", now->pid);
 }
 

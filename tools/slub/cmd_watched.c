@@ -23,11 +23,11 @@ struct job {
 static void print_watched_help(FILE *to)
 {
 	fputs("usage: slub watched [OPTION...] TARGET [CACHE]\n\n"
-	      "Prints who allocated the objects that are allocated now, by call\n"
-	      "stack, the most first; only objects that were allocated while\n"
-	      "their cache was watched by letter U (`slub debug`).  CACHE is a\n"
-	      "name; '*' and '?' in it make it a pattern.  All without it.  The\n"
-	      "process is not stopped.  A statistics file has no stacks in it.\n\n"
+	      "Lists the objects in use by the call stack that allocated them, the\n"
+	      "most first: those allocated while letter U watched their cache\n"
+	      "(`slub debug`).  CACHE is a name; '*' and '?' in it make it a\n"
+	      "pattern.  All without it.  The process is not stopped.  A\n"
+	      "statistics file has no stacks.\n\n"
 	      "  slub watched -N 10 1234\n\n"
 	      "  -N, --lines=K         the first K stacks only\n", to);
 	request_print_help(to, false);
@@ -51,7 +51,7 @@ static void print_text(const struct snapshot *now, const struct traces *traces,
 		       const struct profile *names, const struct job *job)
 {
 	if (!traces->nr)
-		puts("nothing is allocated there that was watched by letter U");
+		puts("nothing that is allocated there was watched by letter U");
 	for (size_t i = 0; i < traces->nr && i < job->nr_max; i++)
 		trace_print_leak(now, traces, &traces->rows[i], names);
 }
@@ -142,7 +142,7 @@ static int watched(int argc, char **argv)
 
 const struct command cmd_watched = {
 	.name = "watched",
-	.summary = "prints who allocated what is allocated in a process",
+	.summary = "lists the watched objects in use, by call stack",
 	.print_help = print_watched_help,
 	.main = watched,
 };

@@ -224,8 +224,8 @@ bool print_watched(const struct search *search)
 	print_track(search, &found, TRACE_ALLOC);
 	print_track(search, &found, TRACE_FREE);
 	if (!found.tracks[TRACE_ALLOC].caller && !found.tracks[TRACE_FREE].caller)
-		puts("who allocated it is not recorded: letter U does that, of objects that are "
-		     "allocated from then on");
+		puts("what allocated it was not recorded: letter U does that for objects allocated "
+		     "from then on");
 	return true;
 }
 

@@ -20,7 +20,7 @@
 
 static int refuse_ended(const struct leaks *leaks)
 {
-	complain("leaks: %s ended amid the search; a core file of it can be searched",
+	complain("leaks: %s ended during the search; a core file of it can be searched",
 		 leaks->source->label);
 	return STATUS_NO_TARGET;
 }
@@ -41,7 +41,7 @@ static int look_again(struct leaks *leaks)
 		return refuse_ended(leaks);
 	if (error || memcmp(now.magic, before->magic, sizeof(now.magic)) ||
 	    now.start_ns != before->start_ns) {
-		complain("leaks: %s has begun another program amid the search; search again",
+		complain("leaks: %s started another program during the search; search again",
 			 leaks->source->label);
 		return STATUS_FAILED;
 	}

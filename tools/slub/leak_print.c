@@ -129,20 +129,28 @@ static void print_group(const struct printing *printing, const struct leak_group
 		print_example(printing->leaks, group->examples[i], group->beneath[i]);
 }
 
+static const char *plural(uint64_t nr)
+{
+	return nr == 1 ? "" : "s";
+}
+
 static void print_how(const struct leaks *leaks)
 {
 	if (leaks->process->core)
-		printf("read from a core with %zu threads\n", leaks->roots.nr_threads);
+		printf("read from a core with %zu thread%s\n", leaks->roots.nr_threads,
+		       plural(leaks->roots.nr_threads));
 	else if (leaks->stopped_ns)
-		printf("%zu threads were stopped for %" PRIu64 " ms\n", leaks->roots.nr_threads,
+		printf("%zu thread%s stopped for %" PRIu64 " ms\n", leaks->roots.nr_threads,
+		       leaks->roots.nr_threads == 1 ? " was" : "s were",
 		       (leaks->stopped_ns + 999999) / 1000000);
 	else if (leaks->looks > 2)
-		printf("read %u times, %u ms apart, while it ran; of %zu threads the registers "
+		printf("read %u times, %u ms apart, while it ran; the registers of %zu thread%s "
 		       "are not known (--stop)\n", leaks->looks, leaks->options.interval_ms,
-		       leaks->roots.nr_blind);
+		       leaks->roots.nr_blind, plural(leaks->roots.nr_blind));
 	else
-		printf("read twice, %u ms apart, while it ran; of %zu threads the registers are "
-		       "not known (--stop)\n", leaks->options.interval_ms, leaks->roots.nr_blind);
+		printf("read twice, %u ms apart, while it ran; the registers of %zu thread%s are "
+		       "not known (--stop)\n", leaks->options.interval_ms, leaks->roots.nr_blind,
+		       plural(leaks->roots.nr_blind));
 }
 
 static void print_sum(const struct leaks *leaks, const struct leak_groups *groups)
@@ -156,9 +164,10 @@ static void print_sum(const struct leaks *leaks, const struct leak_groups *group
 	if (!groups->nr_direct)
 		printf("no leaks among %" PRIu64 " objects of %s\n", leaks->objects, all);
 	else
-		printf("%" PRIu64 " leaks of %s, and beneath them %" PRIu64 " objects of %s; "
-		       "allocated are %" PRIu64 " of %s\n", groups->nr_direct, direct,
-		       groups->nr_beneath, beneath, leaks->objects, all);
+		printf("%" PRIu64 " leak%s (%s), and beneath them %" PRIu64 " objects (%s), of %"
+		       PRIu64 " allocated (%s)\n", groups->nr_direct,
+		       plural(groups->nr_direct), direct, groups->nr_beneath, beneath,
+		       leaks->objects, all);
 }
 
 /* Nothing knows it of what was allocated unwatched; of the next leaks it can be had. */
@@ -174,10 +183,10 @@ static void print_who(const struct leaks *leaks, const struct leak_groups *group
 		return;
 	name_of(leaks, &groups->rows[i], name);
 	if (leaks->process->core)
-		printf("\nwho allocates %s is not known: run it with SLUB_DEBUG=U,%s\n", name,
+		printf("\nwhat allocates %s is not known: run it with SLUB_DEBUG=U,%s\n", name,
 		       name);
 	else
-		printf("\nwho allocates %s is not known: `slub debug %d %s U`, and search again "
+		printf("\nwhat allocates %s is not known: `slub debug %d %s U`, and search again "
 		       "when more has leaked\n", name, (int)leaks->process->pid, name);
 }
 

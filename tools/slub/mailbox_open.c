@@ -20,11 +20,11 @@
 void mailbox_print_help(FILE *to)
 {
 	fprintf(to, "  -p, --process=PID      the process\n"
-		"      --timeout=SECONDS  wait so long for the answer; %d by "
+		"      --timeout=SECONDS  wait this long for the answer; %d by "
 		"default\n"
-		"      --blocked          ask threads too that block a signal that they handle\n"
-		"      --wake-after=SECONDS  then wake a thread that waits; %g by default\n"
-		"      --no-wake          only wait; wake none\n"
+		"      --blocked          also ask threads that block a signal they handle\n"
+		"      --wake-after=SECONDS  wake a waiting thread then; %g by default\n"
+		"      --no-wake          only wait; wake no thread\n"
 		"  -j, --json             print the answer as a JSON object\n"
 		"  -h, --help             print this\n", MAILBOX_SECONDS,
 		MAILBOX_WAKE_SECONDS);
@@ -209,8 +209,8 @@ static int find_static(const struct process *process,
 
 static int refuse_off(const struct mailbox *mailbox)
 {
-	complain("%s: %s answers nobody: it was started with SLUB_ATTACH=0, or "
-		 "is hardened, which means that too; SLUB_ATTACH=1 at its start "
+	complain("%s: %s does not answer: it was started with SLUB_ATTACH=0, or "
+		 "is hardened, which implies that; SLUB_ATTACH=1 at its start "
 		 "lets it answer", mailbox->command, mailbox->source.label);
 	return STATUS_NO_PERMISSION;
 }

@@ -112,7 +112,7 @@ int complain_silence(const struct mailbox *mailbox,
 		return STATUS_FAILED;
 	}
 	if (box->request.id && box->request.id != request->id) {
-		complain("%s: %s has not answered another asker in %g s; try "
+		complain("%s: %s has not answered another command in %g s; try "
 			 "again", mailbox->command, label, mailbox->seconds);
 		return STATUS_FAILED;
 	}

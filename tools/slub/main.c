@@ -19,7 +19,7 @@ static const struct group groups[] = {
 	{ "Start a program", { &cmd_run, &cmd_doctor, &cmd_options } },
 	{ "Look at a process, a core file or a statistics file",
 	  { &cmd_stats, &cmd_top, &cmd_info, &cmd_map, &cmd_check, &cmd_exporter } },
-	{ "Find who did it",
+	{ "Find the cause",
 	  { &cmd_leaks, &cmd_explain, &cmd_traces, &cmd_watched, &cmd_profile } },
 	{ "Ask a running process",
 	  { &cmd_shrink, &cmd_validate, &cmd_debug, &cmd_guard, &cmd_set } },

@@ -262,7 +262,7 @@ void complain_version_of(const char *command, const char *target,
 		 "command: use the slub that came with it, or %s", command,
 		 target, release[0] ? " " : "", release, what, theirs, ours,
 		 older ? "older" : "newer",
-		 older ? "start the program anew on libslub " SLUB_TOOL_VERSION :
+		 older ? "restart the program on libslub " SLUB_TOOL_VERSION :
 			 "update slub");
 }
 

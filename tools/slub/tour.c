@@ -88,7 +88,7 @@ void tour_print(FILE *to)
 		"  Which of its memory grows, and which is lost?\n"
 		"      slub top %s\n"
 		"      slub leaks %s\n"
-		"  It crashed, or damages its heap: where, and who did it?\n"
+		"  It crashed, or damages its heap: where, and by what code?\n"
 		"      slub run --debug=FZPU -- PROGRAM\n"
 		"      slub explain CORE\n"
 		"  Watch all programs of this host, or pod, by Prometheus:\n"

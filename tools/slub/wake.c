@@ -111,7 +111,7 @@ static bool judge(const struct mailbox *mailbox, const struct process *process,
 		why(woken, "its thread %s blocks signals that it handles, and may be in a "
 		    "handler; --blocked asks there too", thread->name);
 	} else if (!has_own_storage(thread)) {
-		why(woken, "its thread %s is none of the C library's", thread->name);
+		why(woken, "the C library did not make its thread %s", thread->name);
 	} else {
 		candidate->stack = stack->start;
 		candidate->kind = call_kind(thread, &candidate->call);

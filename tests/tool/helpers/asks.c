@@ -257,7 +257,7 @@ static void write_over(int nr)
 
 static void test_others(void)
 {
-	static const char busy[] = "slub: shrink: process 77 has not answered another asker in "
+	static const char busy[] = "slub: shrink: process 77 has not answered another command in "
 		"5 s; try again\n";
 
 	begin();

@@ -320,8 +320,8 @@ static void test_other_mailbox(void)
 	begin();
 	box.is_off = 1;
 	EXPECT_OPEN(STATUS_NO_PERMISSION,
-		    "slub: debug: process 77 answers nobody: it was started with SLUB_ATTACH=0, "
-		    "or is hardened, which means that too; SLUB_ATTACH=1 at its start lets it "
+		    "slub: debug: process 77 does not answer: it was started with SLUB_ATTACH=0, "
+		    "or is hardened, which implies that; SLUB_ATTACH=1 at its start lets it "
 		    "answer\n");
 }
 
@@ -493,10 +493,10 @@ static void test_texts(void)
 	said_end(&out);
 	EXPECT_TEXT(out.text,
 		"  -p, --process=PID      the process\n"
-		"      --timeout=SECONDS  wait so long for the answer; 5 by default\n"
-		"      --blocked          ask threads too that block a signal that they handle\n"
-		"      --wake-after=SECONDS  then wake a thread that waits; 0.4 by default\n"
-		"      --no-wake          only wait; wake none\n"
+		"      --timeout=SECONDS  wait this long for the answer; 5 by default\n"
+		"      --blocked          also ask threads that block a signal they handle\n"
+		"      --wake-after=SECONDS  wake a waiting thread then; 0.4 by default\n"
+		"      --no-wake          only wait; wake no thread\n"
 		"  -j, --json             print the answer as a JSON object\n"
 		"  -h, --help             print this\n\n"
 		"Exit status: 0 done or yes, 1 no (no libslub there), 2 bad arguments, 3 no\n"
