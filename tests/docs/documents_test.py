@@ -187,6 +187,9 @@ class Links(unittest.TestCase):
                  glob.glob(os.path.join(SOURCE, "docs", "**", "*.md"), recursive=True)]
         self.assertEqual(sorted(set(pages) - set(listed)), [])
         self.assertEqual(len(listed), len(set(listed)))
+        front = re.findall(r'href="([^"]+)\.html"', read("docs", "theme", "main.html"))
+        self.assertEqual([name for name in front if name + ".md" not in listed], [])
+        self.assertGreater(len(front), 3)
         # scripts/reference makes that one for the site.
         self.assertEqual([name for name in listed
                           if not os.path.exists(os.path.join(SOURCE, name))],
