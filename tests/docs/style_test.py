@@ -28,7 +28,12 @@ PATTERNS = [
     (r"\bof which\b", "begin a new sentence, or use 'whose'"),
     (r"\bwhat is left\b", "'the rest', 'the remainder'"),
     (r"\bhad again\b", "'used again'"),
-    (r"\bin turns\b", "'by turns', 'alternately'"),
+    (r"\bin turns\b|\bby turns\b", "'alternately', 'in rotation'"),
+    (r"\bseen from outside\b", "'read by another process'"),
+    (r"\bin the mean\b", "'on average'"),
+    (r"\bnoticed of\b", "say what was noticed, and where"),
+    (r"\b(?:is|are) to be (?:above|below)\b", "'should be above'"),
+    (r"\banswers nobody\b", "'does not answer'"),
     (r"\bof (?:no )?use to\b", "'useful to', 'useless for'"),
     (r"\bno more is\b", "'is no longer'"),
     (r"\bas it was wanted\b", "'as asked for'"),
@@ -42,9 +47,9 @@ def read(path):
 
 
 def files():
-    for pattern in ("*.md", "docs/**/*.md", "bench/*.md", "bindings/**/*.md", "tests/**/*.md",
-                    "src/**/*.[ch]", "src/**/*.md", "include/**/*.h", "include/**/*.hpp",
-                    "tools/**/*.[ch]"):
+    for pattern in ("*.md", "docs/**/*.md", "docs/man/*.[17]", "bench/*.md", "bindings/**/*.md",
+                    "tests/**/*.md", "src/**/*.[ch]", "src/**/*.md", "include/**/*.h",
+                    "include/**/*.hpp", "tools/**/*.[ch]"):
         for path in glob.glob(os.path.join(SOURCE, pattern), recursive=True):
             name = os.path.relpath(path, SOURCE)
             if "/build" not in name:
@@ -54,6 +59,8 @@ def files():
 def prose(name):
     """The text of a page without its code; the comments of a C file.  Lines stay lines."""
     text = read(name)
+    if name.startswith("docs/man/"):
+        return re.sub(r"(?m)^\.(?:\\\"|[A-Z]{2} ).*$", "", text)
     if name.endswith(".md"):
         blank = re.compile(r"(?ms)^```.*?^```|^    .*?$|`[^`\n]*`")
         return blank.sub(lambda match: "\n" * match.group().count("\n") + "x", text)
@@ -94,7 +101,8 @@ class Style(unittest.TestCase):
 
     def test_the_patterns_find_what_they_are_for(self):
         bad = ["Done. Who frees it has it.", "a stock, of which one is", "room for what is left",
-               "a note for who moves it", "frees in turns"]
+               "a note for who moves it", "frees in turns", "the heap, seen from outside",
+               "ran by turns", "5 ns in the mean"]
         good = ["Who holds it?", "It says who allocated it.", "the thread that has it"]
         hits = [any(re.search(pattern, text) for pattern, _ in PATTERNS) for text in bad + good]
         self.assertEqual(hits, [True] * len(bad) + [False] * len(good))

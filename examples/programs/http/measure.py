@@ -100,7 +100,7 @@ def speed(programs, rounds, seconds):
         for kind, program in order if number % 2 else reversed(order):
             found[kind].append(one_round(program, seconds))
     columns = list(found["plain"][0])
-    print(f"{len(TENANTS)} tenants, 32 connections, medians of {rounds} rounds by turns\n\n"
+    print(f"{len(TENANTS)} tenants, 32 connections, medians of {rounds} alternating rounds\n\n"
           f"| memory | {' | '.join(columns)} | CPU of the first |\n"
           f"|---{'|---' * len(columns)}|---|")
     for kind, lines in found.items():

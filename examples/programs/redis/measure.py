@@ -116,7 +116,7 @@ def ask(redis, chance):
 
 
 def limited(program, folder, groups, options, seconds):
-    """Keys of 400 MB by turns, most of them rarely, in a group of 192 MiB; no maxmemory."""
+    """Keys of 400 MB in rotation, most of them rarely, in a group of 192 MiB; no maxmemory."""
     group = groups.make(f"slub-programs-{os.getpid()}", 192 * MIB)
     if not group:
         return "no memory cgroup can be made here | | "

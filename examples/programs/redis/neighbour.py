@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A neighbour in a control group: holds each size of SIZES (MiB) for ten seconds, by turns, for
+"""A neighbour in a control group: holds each size of SIZES (MiB) for ten seconds, in rotation, for
 ever, and takes 16 MiB a second where it grows."""
 import mmap
 import time
