@@ -204,8 +204,8 @@ static void examine_cgroup(struct doctor *doctor, int pid)
 		any = true;
 	}
 	if (!any)
-		find(doctor, FINDING_OK, "cgroup", "no limits of a control "
-		     "group (version 2) to be seen");
+		find(doctor, FINDING_OK, "cgroup", "no limit of version 2; those of version 1 "
+		     "only the library reads");
 }
 
 static void examine_preloads(struct doctor *doctor)
