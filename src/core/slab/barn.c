@@ -70,8 +70,15 @@ uint32_t barn_nr(const struct barn *barn)
 	return nr <= BARN_CHAINS ? nr : 0;
 }
 
-/* What the lists of one CPU may hold, of all caches: see capacity_grow(). */
-static _Atomic size_t list_bytes;
+/*
+ * What CPUs write that change the lengths of their lists or look for room.  Nothing else lies in
+ * the line, or each slow free would wait for it.
+ */
+static struct {
+	_Atomic size_t list_bytes;	/* may lie in the lists of one CPU: see capacity_grow() */
+	struct slub_cache *_Atomic with_chains;	/* whose turn it is to give */
+	struct slub_cache *_Atomic at_rest;
+} align_to(64) written;
 
 static void barn_count(struct slub_cache *cache, uint64_t entry, int n)
 {
@@ -224,8 +231,7 @@ static bool has_chains(struct slub_cache *cache)
  */
 static cold bool barn_make_room(const struct slub_cache *cache)
 {
-	static struct slub_cache *_Atomic hand;
-	struct slub_cache *other = next_in_turn(&hand, has_chains);
+	struct slub_cache *other = next_in_turn(&written.with_chains, has_chains);
 
 	return other && other != cache && cache_empty_barns_by_one(other);
 }
@@ -344,8 +350,8 @@ usual void barns_after_fork(void)
 		bytes += (ptrdiff_t)nr * c->size;
 		lists += __atomic_load_n(&c->list_bytes, __ATOMIC_RELAXED);
 	}
-	if (unlikely(size_read(&list_bytes) != lists))
-		size_write(&list_bytes, lists);
+	if (unlikely(size_read(&written.list_bytes) != lists))
+		size_write(&written.list_bytes, lists);
 	if (unlikely(__atomic_load_n(&page_kept_bytes, __ATOMIC_RELAXED) != bytes))
 		__atomic_store_n(&page_kept_bytes, bytes, __ATOMIC_RELAXED);
 }
@@ -419,7 +425,7 @@ static void count_lists(struct slub_cache *cache, int32_t n)
 	size_t before = __atomic_exchange_n(&cache->list_bytes, now, __ATOMIC_RELAXED);
 
 	if (now != before)
-		__atomic_fetch_add(&list_bytes, now - before, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&written.list_bytes, now - before, __ATOMIC_RELAXED);
 }
 
 void capacity_set(struct slub_cache *cache, int32_t n)
@@ -448,8 +454,7 @@ static bool barn_is_at_rest(struct slub_cache *cache)
 /* Another cache has shorter lists from now on; false: all are in use. */
 static cold bool shorten_another(void)
 {
-	static struct slub_cache *_Atomic hand;
-	struct slub_cache *other = next_in_turn(&hand, barn_is_at_rest);
+	struct slub_cache *other = next_in_turn(&written.at_rest, barn_is_at_rest);
 	struct cache_hold pin;
 	int32_t n;
 
@@ -466,8 +471,8 @@ static cold bool shorten_another(void)
 
 static bool may_grow(size_t budget, size_t bytes)
 {
-	return size_read(&list_bytes) + bytes <= budget ||
-	       (shorten_another() && size_read(&list_bytes) + bytes <= budget);
+	return size_read(&written.list_bytes) + bytes <= budget ||
+	       (shorten_another() && size_read(&written.list_bytes) + bytes <= budget);
 }
 
 void capacity_grow(struct slub_cache *cache)
