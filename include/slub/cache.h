@@ -77,8 +77,8 @@ struct slub_cache_args {
  */
 struct slub_cache {
 	uint32_t slot;		/* what the page map says of its pages */
-	uint32_t inline_slot;	/* its list, an offset in every CPU's area, if free
-				 * objects have check words; 0: allocations are not inline */
+	uint32_t inline_slot;	/* its list, an offset in every CPU's area, if free objects
+				 * begin with link and check word; 0: allocations are not inline */
 	uintptr_t link;		/* where in an object the link is */
 	const struct slub_cache_args *args;
 	uint32_t free_slot;	/* the list that is freed to */
@@ -87,14 +87,16 @@ struct slub_cache {
 	uint64_t slab_mask;	/* where the owner of an object is */
 	uint64_t owner_reciprocal;
 	uint64_t owners;
-	uint32_t entry;		/* slot, if free objects have check words; else none */
-	uint32_t plain_slot;	/* its list, if they have none; else 0 */
+	uint32_t entry;		/* slot, if free objects begin with both; else none */
+	uint32_t plain_slot;	/* its list, if they have no check words; else 0 */
 	struct slub_cache *cache;	/* of a variable: the library's structure */
 	uint64_t is_inline;		/* of a variable: SLUB_CACHE_INLINE */
 	/* An object begins where (its address & mask) * magic is below magic. */
 	uint32_t start_mask;
 	uint32_t start_magic;
-	uint64_t reserved[3];
+	uint32_t kept_slot;	/* its list, if both lie behind what an object keeps; else 0 */
+	uint32_t reserved_word;
+	uint64_t reserved[2];
 };
 
 /* Does the file that defines a cache have inline functions, to read its first words? */
@@ -130,14 +132,14 @@ struct slub_cache;
 		(ctor_), 0, false, 0, 0, 0, { 0 } };				\
 	struct slub_cache variable =					\
 		{ 0, 0, 0, &variable##_args, 0, 0, 0, 0, 0, 0, 0, 0,	\
-		  SLUB_CACHE_INLINE, 0, 0, { 0 } }
+		  SLUB_CACHE_INLINE, 0, 0, 0, 0, { 0 } }
 #define SLUB_CACHE_DEFINE_STATIC(variable, type, flags_, ctor_)	\
 	static const struct slub_cache_args variable##_args = {		\
 		#variable, sizeof(type), __alignof__(type), (flags_),	\
 		(ctor_), 0, false, 0, 0, 0, { 0 } };				\
 	static struct slub_cache variable =				\
 		{ 0, 0, 0, &variable##_args, 0, 0, 0, 0, 0, 0, 0, 0,	\
-		  SLUB_CACHE_INLINE, 0, 0, { 0 } }
+		  SLUB_CACHE_INLINE, 0, 0, 0, 0, { 0 } }
 
 /*
  * slub_cache_create - make a cache of objects of @size bytes.
@@ -476,8 +478,8 @@ SLUB_API void *slub_cache_alloc(struct slub_cache *cache);
  * are on: an object of another cache, which is freed to the cache it belongs
  * to; a pointer that is in no slab, which is left alone.  A second free is found, counted and
  * treated as that of a block of malloc, and so is a pointer inside an object; of objects with a
- * constructor, SLUB_CACHE_TYPESAFE_BY_RCU or a free_pointer_offset only the second free of two in a
- * row, others by debugging (SLUB_CACHE_CONSISTENCY_CHECKS).
+ * free_pointer_offset, or a constructor or TYPESAFE_BY_RCU and an alignment without room for a word
+ * more, only the second free of two in a row, others by debugging (SLUB_CACHE_CONSISTENCY_CHECKS).
  * Context: anywhere.  Cost: 42 instructions inline, no atomic one.
  * From: kmem_cache_free().
  */
@@ -540,6 +542,10 @@ SLUB_INLINE void *slub_cache_alloc_fast(struct slub_cache *cache)
 							  &cache->link);
 			if (object)
 				return object;
+		} else if (cache->kept_slot) {
+			object = slub_cache_try_pop_kept(&self, &cache->kept_slot, &cache->link);
+			if (object)
+				return object;
 		} else if (cache->account_slot) {
 			return slub_cache_alloc_owned(cache, &self);
 		}
@@ -547,6 +553,18 @@ SLUB_INLINE void *slub_cache_alloc_fast(struct slub_cache *cache)
 	return (slub_cache_alloc)(cache);
 }
 #define slub_cache_alloc(...) slub_cache_alloc_fast(__VA_ARGS__)
+
+/* The part of slub_cache_free() for objects that keep what is in them. */
+SLUB_INLINE void slub_cache_free_kept_fast(struct slub_cache *cache, void *object)
+{
+	enum slub_push push = slub_cache_try_push_kept(object, &cache->slot, &cache->kept_slot,
+						       &cache->link, &cache->start_mask);
+
+	if (push == SLUB_PUSH_FAILED)
+		(slub_cache_free)(cache, object);
+	else if (push == SLUB_PUSH_ABORTED)
+		slub_cache_free_aborted(cache, object);
+}
 
 SLUB_INLINE void slub_cache_free_fast(struct slub_cache *cache, void *object)
 {
@@ -560,10 +578,15 @@ SLUB_INLINE void slub_cache_free_fast(struct slub_cache *cache, void *object)
 	case SLUB_PUSH_FAILED:
 		break;
 	}
-	if (!cache->plain_slot ||
-	    !slub_cache_try_push_plain(object, &cache->slot, &cache->plain_slot,
-				       &cache->link, &cache->start_mask))
+	if (cache->plain_slot) {
+		if (!slub_cache_try_push_plain(object, &cache->slot, &cache->plain_slot,
+					       &cache->link, &cache->start_mask))
+			(slub_cache_free)(cache, object);
+	} else if (cache->kept_slot) {
+		slub_cache_free_kept_fast(cache, object);
+	} else {
 		(slub_cache_free)(cache, object);
+	}
 }
 #define slub_cache_free(...) slub_cache_free_fast(__VA_ARGS__)
 #endif

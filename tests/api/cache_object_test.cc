@@ -251,11 +251,15 @@ INSTANTIATE_TEST_SUITE_P(offsets, link_offset, testing::Values(0, 8, 120, 248));
 TEST(link_place, is_behind_what_a_constructor_or_reader_cares_about)
 {
 	api::cache plain(64), with_ctor(64, 0, 0, [](void *) {}),
-		typesafe(64, 0, SLUB_CACHE_TYPESAFE_BY_RCU), paged(4096, 0, 0, [](void *) {});
+		typesafe(64, 0, SLUB_CACHE_TYPESAFE_BY_RCU), paged(4096, 0, 0, [](void *) {}),
+		word(8), lined(56, 64, 0, [](void *) {});
+	/* Where free objects have one. */
+	const size_t check_word = slub_cache_stride(word) - 8;
 
 	EXPECT_EQ(slub_cache_stride(plain), 64u);
-	EXPECT_EQ(slub_cache_stride(with_ctor), 72u);
-	EXPECT_EQ(slub_cache_stride(typesafe), 72u);
+	EXPECT_EQ(slub_cache_stride(with_ctor), 72u + check_word);
+	EXPECT_EQ(slub_cache_stride(typesafe), 72u + check_word);
+	EXPECT_EQ(slub_cache_stride(lined), 64u) << "it would be 128 with a check word";
 	EXPECT_EQ(slub_cache_stride(paged), 4096u) << "the link lies in the descriptor";
 }
 

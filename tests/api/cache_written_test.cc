@@ -76,6 +76,13 @@ protected:
 		return object;
 	}
 	void release(void *object) { std::get<0>(GetParam()).free(cache, object); }
+	/* Link and check word: behind what is kept, else the first two words. */
+	static uintptr_t *words(void *object)
+	{
+		bool is_kept = std::get<1>(GetParam()) & SLUB_CACHE_TYPESAFE_BY_RCU;
+
+		return static_cast<uintptr_t *>(harness::opaque(object)) + (is_kept ? 8 : 0);
+	}
 
 	struct slub_cache *cache;
 	harness::one_cpu stays;
@@ -90,7 +97,7 @@ TEST_P(written, objects_are_not_handed_out)
 	ASSERT_NE(second, nullptr);
 	release(first);
 	release(second);
-	*static_cast<void **>(harness::opaque(second)) = fake;
+	words(second)[0] = reinterpret_cast<uintptr_t>(fake);
 	for (int i = 0; i < 300; i++) {
 		void *object = alloc();
 
@@ -106,7 +113,7 @@ TEST_P(written, second_words_are_looked_at)
 
 	release(first);
 	release(second);
-	static_cast<uintptr_t *>(harness::opaque(second))[1] ^= 1;
+	words(second)[1] ^= 1;
 	for (int i = 0; i < 300; i++)
 		ASSERT_TRUE(is_hardened || alloc() != second) << i;
 }
@@ -144,10 +151,16 @@ TEST_P(written, a_copy_of_a_free_object_is_innocent)
 
 INSTANTIATE_TEST_SUITE_P(ways, written,
 			 testing::Combine(testing::ValuesIn(ways),
-					  testing::Values(0ul, (unsigned long)SLUB_CACHE_ACCOUNT)),
+					  testing::Values(0ul, (unsigned long)SLUB_CACHE_ACCOUNT,
+							  (unsigned long)SLUB_CACHE_TYPESAFE_BY_RCU,
+							  (unsigned long)(SLUB_CACHE_ACCOUNT |
+								SLUB_CACHE_TYPESAFE_BY_RCU))),
 			 [](auto &info) {
+				 unsigned long flags = std::get<1>(info.param);
+
 				 return std::string(std::get<0>(info.param).name) +
-					(std::get<1>(info.param) ? "_accounted" : "");
+					(flags & SLUB_CACHE_ACCOUNT ? "_accounted" : "") +
+					(flags & SLUB_CACHE_TYPESAFE_BY_RCU ? "_typesafe" : "");
 			 });
 
 /* The bytes of a free object, but for those that say it is free. */

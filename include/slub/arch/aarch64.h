@@ -175,6 +175,29 @@
 			[offset] "r"((uintptr_t)(slot_)));		\
 	} while (0)
 
+/* The same with both @offset_ bytes into the object: the word covers the link's address. */
+#define SLUB_SEQ_POP_KEPT_HERE(entrance_, object_, slot_, t_, offset_)	\
+	do {								\
+		uintptr_t at_, key_;					\
+		SLUB_SEQ_STATEMENT(entrance_, t_,			\
+			SLUB_SEQ_FIRST_HERE				\
+			"ldr %[key], [%[t], #16]\n\t"			\
+			"add %[r], %[object], %[link]\n\t"		\
+			"eor %[key], %[key], %[r]\n\t"			\
+			"ldp %[t], %[r], [%[r]]\n\t"			\
+			SLUB_SEQ_AHEAD					\
+			"eor %[r], %[r], %[t]\n\t"			\
+			"cmp %[key], %[r]\n\t"				\
+			"b.ne 6f\n\t"					\
+			SLUB_SEQ_ROOM_ADD				\
+			"str %[t], [%[slot]]", "",			\
+			SLUB_SEQ_MORE([object] "=&r"(object_))		\
+			SLUB_SEQ_MORE([key] "=&r"(key_))		\
+			SLUB_SEQ_MORE([slot] "=&r"(at_)),		\
+			[offset] "r"((uintptr_t)(slot_)),		\
+			[link] "r"(offset_));				\
+	} while (0)
+
 /* Leaves the list's room, less one, in %[r], and the area in %[t]; fails where it is full. */
 #define SLUB_SEQ_ROOM_HERE						\
 	SLUB_SEQ_ADD_AREA						\
@@ -226,6 +249,28 @@
 			SLUB_SEQ_MORE([slot] "=&r"(at_)),		\
 			[offset] "r"((uintptr_t)(slot_)),		\
 			[object] "r"(object_));				\
+	} while (0)
+
+/* With both at @place_. */
+#define SLUB_SEQ_PUSH_KEPT_HERE(entrance_, object_, slot_, t_, place_)	\
+	do {								\
+		uintptr_t at_, key_;					\
+		SLUB_SEQ_STATEMENT(entrance_, t_,			\
+			SLUB_SEQ_ROOM_HERE				\
+			"ldr %[key], [%[t], #16]\n\t"			\
+			"ldr %[t], [%[place], #8]\n\t"			\
+			"eor %[t], %[t], %[key]\n\t"			\
+			"lsr %[t], %[t], #48\n\t"			\
+			"cbz %[t], 6f\n\t"				\
+			"ldr %[t], [%[slot]]\n\t"			\
+			"eor %[key], %[key], %[place]\n\t"		\
+			"eor %[key], %[key], %[t]\n\t"			\
+			"stp %[t], %[key], [%[place]]\n\t"		\
+			SLUB_SEQ_PUT_HERE, "",				\
+			SLUB_SEQ_MORE([key] "=&r"(key_))		\
+			SLUB_SEQ_MORE([slot] "=&r"(at_)),		\
+			[offset] "r"((uintptr_t)(slot_)),		\
+			[object] "r"(object_), [place] "r"(place_));	\
 	} while (0)
 
 /* The same for a list of slub_percpu_alloc(), which the dummy area is too small to have. */

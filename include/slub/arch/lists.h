@@ -6,8 +6,8 @@
  * A free object has its link in the first word, and in the second a check word: a key, xor the
  * link, xor the object's address.  Allocating looks at all of it, so no link is followed that the
  * program has written; freeing looks at 16 bits that each key has.  Objects that keep what is in
- * them have no check word, and their link where the cache says: "plain".  Freeing looks of both
- * whether an object begins there.
+ * them have both behind that: "kept".  Others have their link where the cache says, and no check
+ * word: "plain".  Freeing looks of all whether an object begins there.
  */
 #ifndef SLUB_INCLUDE_ARCH_LISTS_H
 #define SLUB_INCLUDE_ARCH_LISTS_H
@@ -138,6 +138,59 @@ aborted:
 #endif
 	(void)object, (void)entry_at, (void)slot_at, (void)link_at, (void)start_at;
 	return false;
+}
+
+/*
+ * slub_cache_try_pop_kept, slub_cache_try_push_kept - the same of objects with link and check word
+ * behind what they keep.
+ *
+ * @link_at: where it stands which offset the link has.
+ * Returns, errors and context: as slub_cache_try_pop() and slub_cache_try_push().
+ */
+SLUB_INLINE void *slub_cache_try_pop_kept(const struct slub_percpu_self *self,
+					  const uint32_t *slot_at, const uintptr_t *link_at)
+{
+#ifdef SLUB_HAVE_SEQUENCES
+	uintptr_t link = *link_at, t;
+	void *object;
+
+	SLUB_SEQ_POP_KEPT_HERE(*self, object, *slot_at, t, link);
+	if (!object)
+		__builtin_unreachable();
+	/* It would look free. */
+	__builtin_memset((char *)object + link + sizeof(uintptr_t), 0, sizeof(uintptr_t));
+	return object;
+failed:
+aborted:
+	return slub_seq_end(NULL);
+#else
+	(void)self, (void)slot_at, (void)link_at;
+	return NULL;
+#endif
+}
+
+SLUB_INLINE enum slub_push slub_cache_try_push_kept(void *object, const uint32_t *entry_at,
+						    const uint32_t *slot_at,
+						    const uintptr_t *link_at,
+						    const uint32_t *start_at)
+{
+#ifdef SLUB_HAVE_SEQUENCES
+	const struct slub_percpu_self self = slub_percpu_entrance();
+	size_t page = ((uintptr_t)object - self.map_base) >> 12;
+	uintptr_t t;
+
+	if (__builtin_expect(page >= self.map_pages, 0) ||
+	    ((const uint16_t *)self.map_base)[page] != *entry_at)
+		goto failed;
+	SLUB_SEQ_START(object, start_at, t);
+	SLUB_SEQ_PUSH_KEPT_HERE(self, object, *slot_at, t, (char *)object + *link_at);
+	return SLUB_PUSH_DONE;
+aborted:
+	return SLUB_PUSH_ABORTED;
+failed:
+#endif
+	(void)object, (void)entry_at, (void)slot_at, (void)link_at, (void)start_at;
+	return SLUB_PUSH_FAILED;
 }
 
 #ifdef __cplusplus

@@ -333,6 +333,22 @@
 				     SLUB_SEQ_NO_INPUT);		\
 	} while (0)
 
+/* The same with both @offset_ bytes into the object: the word covers the link's address. */
+#define SLUB_SEQ_POP_KEPT_HERE(entrance_, object_, slot_, t_, offset_)	\
+	do {								\
+		uintptr_t had_;						\
+		SLUB_SEQ_POP_HERE_BY(entrance_, object_, slot_, t_,	\
+				     "leaq (%[object], %[link]), %[had]\n\t" \
+				     "movq (%[had]), %[t]\n\t"		\
+				     "prefetchw (%[t])\n\t"		\
+				     "xorq 8(%[had]), %[had]\n\t"	\
+				     "xorq %[t], %[had]\n\t"		\
+				     "cmpq %[had], 16(%[area])\n\t"	\
+				     "jne %l[failed]\n\t",		\
+				     SLUB_SEQ_MORE([had] "=&r"(had_)),	\
+				     [link] "r"(offset_));		\
+	} while (0)
+
 /*
  * Puts an object of a typed cache in front.  @look_ fails for what looks free already, @link_
  * makes a link of the head, in %[t], and stores it.
@@ -377,6 +393,18 @@
 			      "xorq 16(%[area]), %[t]\n\t"		\
 			      "movq %[t], 8(%[object])\n\t",		\
 			      SLUB_SEQ_NO_INPUT)
+
+/* With both at @place_. */
+#define SLUB_SEQ_PUSH_KEPT_HERE(entrance_, object_, slot_, t_, place_)	\
+	SLUB_SEQ_PUSH_HERE_BY(entrance_, object_, slot_, t_,		\
+			      "movzwl 14(%[place]), %k[t]\n\t"		\
+			      "cmpl $0x86f9, %k[t]\n\t"		\
+			      "je %l[failed]\n\t",			\
+			      "movq %[t], (%[place])\n\t"		\
+			      "xorq %[place], %[t]\n\t"		\
+			      "xorq 16(%[area]), %[t]\n\t"		\
+			      "movq %[t], 8(%[place])\n\t",		\
+			      [place] "r"(place_))
 
 /* Adds to a word.  No "memory": nothing else of the program's is touched. */
 #define SLUB_SEQ_ADD_HERE(entrance_, suffix_, modifier_, offset_, n_, t_) \

@@ -16,6 +16,7 @@
  *   RSEQ_POP_BULK(i, slot, objects, nr, link)                            several objects
  *   RSEQ_PUSH_BULK(slot, head, tail_link, nr)
  *   RSEQ_POP_BULK_KEY(i, slot, objects, nr, key), RSEQ_PUSH_BULK_KEY(slot, head, tail, nr, key)
+ *   RSEQ_POP_BULK_LINK_KEY(i, slot, objects, nr, link, key)              tail: the last one's link
  *   RSEQ_ADD, RSEQ_FETCH_ADD, RSEQ_CMPXCHG(suffix, modifier, offset, ...)  a word
  */
 #ifndef SLUB_ARCH_RSEQ_FUNCTION_H
@@ -118,6 +119,20 @@ aborted:
 	return (long)sequence_end((void *)-1l);
 }
 
+/* ... behind links @link bytes into the objects. */
+static always_inline long rseq_pop_bulk_link_key(uintptr_t slot, void **objects, long nr,
+						 uintptr_t link)
+{
+	long i;
+
+	RSEQ_POP_BULK_LINK_KEY(i, slot, objects, nr, link, slub_key);
+	return i;
+failed:
+	return (long)sequence_end(NULL);
+aborted:
+	return (long)sequence_end((void *)-1l);
+}
+
 /*
  * Puts the chain of @nr objects from @head to the one with @tail_link in front of the list at
  * @slot if there is room for all of them; fails also where percpu_remember() is to be called.
@@ -133,11 +148,11 @@ aborted:
 	return SEQUENCE_RESTART;
 }
 
-/* The same with check words; @tail is the last object. */
+/* The same with check words. */
 static always_inline enum sequence_result
-rseq_push_bulk_key(uintptr_t slot, void *head, void *tail, int32_t nr)
+rseq_push_bulk_key(uintptr_t slot, void *head, void **tail_link, int32_t nr)
 {
-	RSEQ_PUSH_BULK_KEY(slot, head, tail, nr, slub_key);
+	RSEQ_PUSH_BULK_KEY(slot, head, tail_link, nr, slub_key);
 	return SEQUENCE_DONE;
 failed:
 	return SEQUENCE_FAILED;

@@ -209,12 +209,13 @@ static inline void **object_link(uintptr_t link, void *object)
 }
 
 /*
- * The check word, of free objects below a page whose link is the first word: the second one, which
- * covers the link in the first, and the address.
+ * The check word, of free objects below a page: the word behind the link, which covers the link and
+ * its place.  With the link in the first word the place is the object, and the check word is its
+ * second one; an object that keeps what is in it has both behind it (core/slab/key.h).
  *
  *    63       48 47 ................................................ 0
  *   +-----------+-----------------------------------------------------+
- *   | KEY_TOP   | 48 random bits ^ link ^ address of the object        |   second word
+ *   | KEY_TOP   | 48 random bits ^ link ^ address of the link          |   behind the link
  *   +-----------+-----------------------------------------------------+
  *
  * The bits are the process's, so nobody makes a link who has not read both words of a free object.
@@ -235,46 +236,50 @@ extern struct free_front slub_free_front __attribute__((visibility("hidden")));
 #define slub_map_bases (slub_free_front.map_bases)
 #define slub_key (slub_free_front.key)
 
-/* For the operations on lists: as 0, and there is a check word. */
-#define LINK_KEYED (LINK_OFFSET_MAX - 1)
+/*
+ * For the operations on lists: this bit of the link, a multiple of 8, says that there is a check
+ * word.  Alone it stands for a link in the first word.
+ */
+#define LINK_KEYED 1u
 
 static always_inline bool link_is_keyed(uintptr_t link)
 {
-	return KEYS && link == LINK_KEYED;
+	return KEYS && link & LINK_KEYED;
 }
 
 /* Where the operations on lists find the link of @object. */
 static always_inline void **list_link_of(uintptr_t link, void *object)
 {
-	return object_link(link_is_keyed(link) ? 0 : link, object);
+	return object_link(link_is_keyed(link) ? link - LINK_KEYED : link, object);
 }
 
-static always_inline uintptr_t key_made(const void *object, uintptr_t next)
+/* @place, here and below: where a free object has its link. */
+static always_inline uintptr_t key_made(const void *place, uintptr_t next)
 {
-	return slub_key ^ next ^ (uintptr_t)object;
+	return slub_key ^ next ^ (uintptr_t)place;
 }
 
-static always_inline uintptr_t *key_of(const void *object)
+static always_inline uintptr_t *key_of(const void *place)
 {
-	return (uintptr_t *)object + 1;
+	return (uintptr_t *)place + 1;
 }
 
 /* As free() asks: so is one word in 65,536 by chance. */
-static always_inline bool key_seems_set(const void *object)
+static always_inline bool key_seems_set(const void *place)
 {
-	return *key_of(object) >> KEY_TOP_SHIFT == KEY_TOP;
+	return *key_of(place) >> KEY_TOP_SHIFT == KEY_TOP;
 }
 
-/* @object is free, and its link is @next. */
-static always_inline void link_set_keyed(void *object, void *next)
+/* The object is free, and its link is @next. */
+static always_inline void link_set_keyed(void *place, void *next)
 {
-	*(void **)object = next;
-	*key_of(object) = key_made(object, (uintptr_t)next);
+	*(void **)place = next;
+	*key_of(place) = key_made(place, (uintptr_t)next);
 }
 
-static always_inline bool key_is_right(const void *object)
+static always_inline bool key_is_right(const void *place)
 {
-	return *key_of(object) == key_made(object, *(const uintptr_t *)object);
+	return *key_of(place) == key_made(place, *(const uintptr_t *)place);
 }
 
 /*

@@ -153,14 +153,37 @@ AREA_OPERATION(bool, put_area, percpu_backend,
 		break;							\
 	}
 
+/* With link and check word elsewhere in the object; only programs have a sequence for one. */
+static bool is_one_of_several(uintptr_t link)
+{
+	return unlikely(link_is_keyed(link) && link != LINK_KEYED) &&
+	       percpu_backend == BACKEND_RSEQ;
+}
+
+static cold void *pop_one(uint32_t slot, uintptr_t link)
+{
+	void *object;
+
+	return percpu_pop_bulk(slot, link, &object, 1) ? object : NULL;
+}
+
+static cold bool push_one(uint32_t slot, void *object, uintptr_t link)
+{
+	return percpu_push_bulk(slot, link, object, list_link_of(link, object), 1);
+}
+
 void *percpu_pop(uint32_t slot, uintptr_t link)
 {
+	if (is_one_of_several(link))
+		return pop_one(slot, link);
 	LIST_RETURN(pop, thread, lock, slot, link)
 	return NULL;
 }
 
 bool percpu_push(uint32_t slot, void *object, uintptr_t link)
 {
+	if (is_one_of_several(link))
+		return push_one(slot, object, link);
 	LIST_RETURN(push, thread, lock, slot, object, link)
 	return false;
 }

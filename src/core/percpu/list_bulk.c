@@ -16,7 +16,9 @@ static uint32_t pop_bulk_rseq(uint32_t slot, uintptr_t link, void **objects,
 
 		percpu_remember();
 		scale_area(slot);
-		got = link_is_keyed(link) ? rseq_pop_bulk_key(slot, objects + have, n) :
+		got = link == LINK_KEYED && KEYS ? rseq_pop_bulk_key(slot, objects + have, n) :
+		      link_is_keyed(link) ? rseq_pop_bulk_link_key(slot, objects + have, n,
+								   link - LINK_KEYED) :
 					    rseq_pop_bulk(slot, objects + have, n, link);
 		if (got == 0)
 			break;

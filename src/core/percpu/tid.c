@@ -61,8 +61,8 @@ static may_race bool tid_next(uint32_t slot, uintptr_t link, void *object, uintp
 
 	*next = (uintptr_t)word;
 	if (link_is_keyed(link))
-		return __atomic_load_n(key_of(object), __ATOMIC_RELAXED) ==
-		       key_made(object, *next);
+		return __atomic_load_n(key_of(place), __ATOMIC_RELAXED) ==
+		       key_made(place, *next);
 	if (!link_is_encoded(slot, link))
 		return true;
 	*next = link_decode(slot, place, word);
@@ -125,7 +125,7 @@ static always_inline bool tid_push(char *area, uint32_t slot, void *object,
 
 		__atomic_store_n(place, (void *)next, __ATOMIC_RELAXED);
 		if (link_is_keyed(link))
-			__atomic_store_n(key_of(object), key_made(object, next),
+			__atomic_store_n(key_of(place), key_made(place, next),
 					 __ATOMIC_RELAXED);
 		inject(INJECT_tid);
 		new.first = (uintptr_t)object;

@@ -361,12 +361,12 @@ void *chain_next_sound(const struct slub_cache *cache, void *object)
 {
 	void *next = *link_of(cache, object);
 
-	if (cache_is_keyed(cache) && unlikely(!key_is_right(object)))
+	if (cache_is_keyed(cache) && unlikely(!key_is_right(keyed_place(cache, object))))
 		return chain_damaged(cache, object);
 	if (!next || !link_is_in_object(cache->link) || cache->debug)
 		return next;
 	if (unlikely(!link_is_sound(cache, next)) ||
-	    (cache_is_keyed(cache) && unlikely(!key_seems_right(next))))
+	    (cache_is_keyed(cache) && unlikely(!key_seems_right(cache, next))))
 		return chain_damaged(cache, object);
 	return next;
 }

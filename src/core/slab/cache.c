@@ -127,14 +127,16 @@ static int slots_create(struct slub_cache *cache)
  * Where programs pop and push: in the cache's list; while there is a guard, in
  * its sample slot; in slot 0, where nothing is and nothing fits, while there is a
  * profile, and always where links are encoded, which programs cannot make, or the cache is
- * malloc's own.  Inline, the link is an offset: links in descriptors go slow.  One of two slots is
- * meant, as objects have check words or not, so that no program takes one list for the other.
+ * malloc's own.  Inline, the link is an offset: links in descriptors go slow.  One of three slots
+ * is meant, as objects begin with link and check word, have both elsewhere, or have no check word,
+ * so that no program takes one list for the other, or an old one writes no check words.
  */
 static void inline_slot_set(struct slub_cache *cache)
 {
 	/* The hardened build has another: NOLINTNEXTLINE(*DeadStores) */
 	uint32_t slot = cache->list_slot;
-	bool is_keyed = cache_is_keyed(cache), is_malloc = is_keyed && cache->is_internal;
+	bool begins_keyed = cache_begins_keyed(cache);
+	bool is_malloc = begins_keyed && cache->is_internal;
 
 	if (SLUB_CONFIG_HARDENED || cache->frees_inline || is_malloc)
 		slot = 0;
@@ -146,13 +148,16 @@ static void inline_slot_set(struct slub_cache *cache)
 		slot = 0;
 	else if (sample_is_on(SAMPLE_GUARD) && cache_sample_slot(cache))
 		slot = cache_sample_slot(cache);
-	__atomic_store_n(&cache->entry, is_keyed ? cache->slot : ENTRY_NONE, __ATOMIC_RELAXED);
-	__atomic_store_n(&cache->inline_slot, is_keyed ? slot : 0, __ATOMIC_RELAXED);
-	__atomic_store_n(&cache->plain_slot, is_keyed ? 0 : slot, __ATOMIC_RELAXED);
+	__atomic_store_n(&cache->entry, begins_keyed ? cache->slot : ENTRY_NONE,
+			 __ATOMIC_RELAXED);
+	__atomic_store_n(&cache->inline_slot, begins_keyed ? slot : 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&cache->plain_slot, cache_is_keyed(cache) ? 0 : slot, __ATOMIC_RELAXED);
+	__atomic_store_n(&cache->kept_slot, cache_is_keyed(cache) && !begins_keyed ? slot : 0,
+			 __ATOMIC_RELAXED);
 	/* Only allocations have to look at the owner. */
 	if (cache->frees_inline && !is_malloc && !sample_is_on_at_all())
 		slot = cache->list_slot;
-	__atomic_store_n(&cache->free_slot, is_keyed ? slot : 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&cache->free_slot, begins_keyed ? slot : 0, __ATOMIC_RELAXED);
 	/* While nothing is sampled, and the allocating thread is charged. */
 	if (!cache->frees_inline || slot != cache->list_slot || cache->place)
 		slot = 0;
@@ -260,6 +265,7 @@ static void inline_slots_clear(struct slub_cache *cache)
 {
 	__atomic_store_n(&cache->inline_slot, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&cache->plain_slot, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&cache->kept_slot, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&cache->free_slot, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&cache->account_slot, 0, __ATOMIC_RELAXED);
 	front_copy(cache);

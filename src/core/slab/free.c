@@ -22,9 +22,11 @@ static void postpone(struct slub_cache *cache, void *object)
 	if (unlikely(cache->debug != NULL))
 		debug_note_free(cache, object);
 	do {
-		*link_of(cache, object) = top;
+		void **place = link_of(cache, object);
+
+		*place = top;
 		if (cache_is_keyed(cache))
-			link_set_keyed(object, top);
+			link_set_keyed(place, top);
 		/* release: pairs with the acquire of a thread that finds the object */
 	} while (!__atomic_compare_exchange_n(&cache_postponed, &top, object, true,
 					      __ATOMIC_RELEASE, __ATOMIC_RELAXED));

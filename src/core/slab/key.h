@@ -4,8 +4,8 @@
  * at once, and no link is followed that somebody has written to.  Not in the hardened build, which
  * knows both by the link itself.
  *
- *   below a page   the second word of a free object is the check word (core/arch/slot.h), which
- *                  covers the link and the address
+ *   below a page   the word behind the link of a free object is the check word (core/arch/slot.h),
+ *                  which covers the link and its place
  *   a page or more the link in the table of pages is LINK_USED while the object is
  *                  allocated; no program writes there
  *
@@ -19,10 +19,10 @@
  *        in it twice by a second free that nobody has noticed: it was handed out in between, or
  *        its links go round.  So where a walk writes nothing it has an end of its own.
  *
- * Typed caches have check words if the link of a free object is its first word, and the second is
- * nobody's, so objects take two words at least.  The others are plain: those with a constructor, or
- * that readers may look at (TYPESAFE), and keep all of it; a link that the program has placed.
- * Their links lie behind the object, where only an overflow comes to, or where the program says.
+ * Of most typed caches link and check word are the first two words, so objects take two at least.
+ * What a constructor made, or readers may look at (TYPESAFE), stays: there both lie behind the
+ * object, unless its alignment leaves room for one word and none for two.  A link that the program
+ * has placed has no check word either.
  */
 #ifndef SLUB_KEY_H
 #define SLUB_KEY_H
@@ -34,28 +34,24 @@
 
 #define LINK_USED ((void *)-1)
 
-static always_inline void key_clear(void *object)
+/* @place, of a cache that is keyed: that of the link, which is the object itself for malloc's. */
+static always_inline void key_clear(void *place)
 {
-	*key_of(object) = 0;
+	*key_of(place) = 0;
 }
 
-/* @object is handed out: the link would tell the program an address. */
-static always_inline void link_clear_keyed(void *object)
+/* The object is handed out: the link would tell the program an address. */
+static always_inline void link_clear_keyed(void *place)
 {
-	*(uintptr_t *)object = 0;
-	key_clear(object);
+	*(uintptr_t *)place = 0;
+	key_clear(place);
 }
 
 /*
  * Have the objects of @cache room for a key, which free() may write?  What a constructor made, or
- * a reader may look at, stays.
+ * a reader may look at, stays: then link and key lie behind it.  suspect.c
  */
-static inline bool cache_may_have_keys(const struct slub_cache *cache)
-{
-	return KEYS && !cache->link && cache->size >= KEY_BYTES_MIN &&
-	       !cache->ctor && !(cache->flags & SLUB_CACHE_TYPESAFE_BY_RCU) &&
-	       !cache->debug;
-}
+bool cache_may_have_keys(const struct slub_cache *cache);
 
 static inline bool cache_has_keys(const struct slub_cache *cache)
 {
@@ -68,24 +64,38 @@ static inline bool cache_is_keyed(const struct slub_cache *cache)
 	return cache_has_keys(cache) && link_is_in_object(cache->link);
 }
 
+/* ... in their first two words? */
+static inline bool cache_begins_keyed(const struct slub_cache *cache)
+{
+	return cache_has_keys(cache) && !cache->link;
+}
+
 /* What the operations on lists are told. */
 static inline uintptr_t list_link(const struct slub_cache *cache)
 {
-	return cache_is_keyed(cache) ? LINK_KEYED : cache->link;
+	return cache->link | (cache_is_keyed(cache) ? LINK_KEYED : 0);
 }
 
-/* @object of @cache, which has keys, is free from here on, and its first word may be anything. */
+/* Of a cache that is keyed: where @object has its link. */
+static always_inline void *keyed_place(const struct slub_cache *cache, const void *object)
+{
+	return (char *)object + cache->link;
+}
+
+/* @object of @cache, which has keys, is free from here on, and its link may be anything. */
 static inline void key_set(const struct slub_cache *cache, void *object)
 {
+	void *place = keyed_place(cache, object);
+
 	if (link_is_in_object(cache->link))
-		*key_of(object) = key_made(object, *(const uintptr_t *)object);
+		*key_of(place) = key_made(place, *(const uintptr_t *)place);
 }
 
 /* ... is handed out. */
 static inline void key_drop(const struct slub_cache *cache, void *object)
 {
 	if (link_is_in_object(cache->link))
-		link_clear_keyed(object);
+		link_clear_keyed(keyed_place(cache, object));
 	else
 		*page_link(cache->link, object) = LINK_USED;
 }
@@ -99,7 +109,7 @@ static inline bool key_is_set(const struct slub_cache *cache,
 		       *page_link(cache->link, object) != LINK_USED;
 	return (likely(cache->has_keys) ? !cache->debug :
 					  cache_may_have_keys(cache)) &&
-	       key_is_right(object);
+	       key_is_right(keyed_place(cache, object));
 }
 
 /* suspect.c: what looks like misuse */
@@ -137,7 +147,7 @@ static inline bool free_is_plain(const struct slub_cache *cache,
 bool suspect_chain(const struct slub_cache *cache, void *chain);
 static inline bool chain_is_plain(const struct slub_cache *cache, void *chain)
 {
-	return !cache_is_keyed(cache) || likely(key_is_right(chain)) ||
+	return !cache_is_keyed(cache) || likely(key_is_right(keyed_place(cache, chain))) ||
 	       suspect_chain(cache, chain);
 }
 /*
@@ -156,12 +166,12 @@ void suspect_list(struct slub_cache *cache, uint32_t slot, int32_t room);
 /* More objects come back to the slab of @object than it has out: one of them was freed twice. */
 void suspect_count(const struct slub_cache *cache, const void *object);
 /* A guess: it may be another thread's by now, which has written there. */
-static inline may_race bool key_seems_right(const void *object)
+static inline may_race bool key_seems_right(const struct slub_cache *cache, const void *object)
 {
-	const uintptr_t *words = (const uintptr_t *)object;
+	const uintptr_t *words = (const uintptr_t *)keyed_place(cache, object);
 
 	return __atomic_load_n(&words[1], __ATOMIC_RELAXED) ==
-	       key_made(object, __atomic_load_n(&words[0], __ATOMIC_RELAXED));
+	       key_made(words, __atomic_load_n(&words[0], __ATOMIC_RELAXED));
 }
 
 /* Nothing could be popped off the list in @slot, a list of @cache with the usual room @room. */
@@ -169,7 +179,7 @@ static inline void list_clear_way(struct slub_cache *cache, uint32_t slot, int32
 {
 	const void *head = cache_is_keyed(cache) ? percpu_head(slot) : NULL;
 
-	if (unlikely(head && !key_seems_right(head)))
+	if (unlikely(head && !key_seems_right(cache, head)))
 		suspect_list(cache, slot, room);
 }
 

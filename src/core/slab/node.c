@@ -295,14 +295,16 @@ static void carving_construct(struct slub_cache *cache, char *object,
 static void **link_every(struct slub_cache *cache, void **link, char *object,
 			 uint32_t nr, size_t stride)
 {
+	const bool clears = !cache->has_keys && cache_may_have_keys(cache);
+
 	for (uint32_t i = 0; i < nr; i++) {
 		if (cache_is_keyed(cache))
 			link_set_keyed(link, object);
 		else
 			*link = object;
 		link = link_of(cache, object);
-		if (cache_may_have_keys(cache) && !cache->has_keys)
-			key_clear(object);
+		if (clears)
+			key_clear(keyed_place(cache, object));
 		object += stride;
 	}
 	return link;

@@ -136,7 +136,9 @@ struct cache_front {
 	struct slub_cache *cache;	/* atomic; NULL: not made yet */
 	uint64_t is_inline;
 	struct start_check start;
-	uint64_t reserved[3];
+	uint32_t kept_slot;
+	uint32_t reserved_word;
+	uint64_t reserved[2];
 };
 
 /* One of the names of a cache; core/names.c. */
@@ -163,12 +165,13 @@ struct slub_cache {
 	uint64_t slab_mask;		/* bytes of a slab, less 1 */
 	uint64_t owner_reciprocal;	/* 2^32 / size; 0: slabs have no owners */
 	uint64_t owners;		/* offset of the owners in a slab */
-	/* For programs: of a cache that cache_is_keyed(), slot; else none, and its list, or 0. */
+	/* For programs: of a cache that cache_begins_keyed(), slot; else none. */
 	uint32_t entry;
-	uint32_t plain_slot;
+	uint32_t plain_slot;		/* its list, if it has no check words; else 0 */
 	uint64_t start_magic;		/* 2^64 / size + 1: cache_is_at_object() */
 	uint64_t start_end;		/* bytes of a slab that objects take */
 	struct start_check start;	/* the same for programs */
+	uint32_t kept_slot;	/* its list, if check words lie elsewhere; else 0 */
 	uint32_t list_slot;	/* * offset of the slot in use */
 	uint32_t size;		/* * bytes from one object to the next */
 	uint32_t object_size;	/* * bytes the user may use */
@@ -275,12 +278,14 @@ _Static_assert(offsetof(struct slub_cache, slot) == 0 &&
 	       offsetof(struct slub_cache, owners) == 48 &&
 	       offsetof(struct slub_cache, entry) == 56 &&
 	       offsetof(struct slub_cache, plain_slot) == 60 &&
-	       offsetof(struct slub_cache, start) == 80, "slub/cache.h");
+	       offsetof(struct slub_cache, start) == 80 &&
+	       offsetof(struct slub_cache, kept_slot) == 88, "slub/cache.h");
 _Static_assert(offsetof(struct cache_front, args) == 16 &&
 	       offsetof(struct cache_front, owners) == 48 &&
 	       offsetof(struct cache_front, entry) == 56 &&
 	       offsetof(struct cache_front, plain_slot) == 60 &&
 	       offsetof(struct cache_front, start) == 80 &&
+	       offsetof(struct cache_front, kept_slot) == 88 &&
 	       sizeof(struct cache_front) == 112, "slub/cache.h");
 
 static inline struct slub_cache *cache_public(struct slub_cache *cache)

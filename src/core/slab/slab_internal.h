@@ -61,7 +61,8 @@ static always_inline void *chain_next_near(const struct slub_cache *cache, void 
 		return chain_next(cache, object);
 	next = *link_of(cache, object);
 	if (cache->has_keys)
-		return likely(!next || key_seems_right(next)) ? next : chain_damaged(cache, object);
+		return likely(!next || key_seems_right(cache, next)) ?
+			       next : chain_damaged(cache, object);
 	if (!next)
 		return NULL;
 	if (likely((((uintptr_t)next ^ (uintptr_t)object) <= cache->slab_mask ||
@@ -77,7 +78,7 @@ static inline void chain_set_next(const struct slub_cache *cache, void *object,
 	void **place = link_of(cache, object);
 
 	if (cache_is_keyed(cache))
-		link_set_keyed(object, next);
+		link_set_keyed(place, next);
 	else if (chain_is_encoded(cache))
 		*place = (void *)link_encode(cache->list_slot, place, next);
 	else

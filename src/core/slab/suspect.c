@@ -21,6 +21,16 @@
 /* How often: another thread may have a chain in hand, on its way from list to list. */
 #define LOOKS_MAX 3
 
+usual bool cache_may_have_keys(const struct slub_cache *cache)
+{
+	if (!KEYS || cache->debug || !link_is_in_object(cache->link) ||
+	    cache->link + KEY_BYTES_MIN > cache->size)
+		return false;
+	if (cache->link)
+		return cache->link >= cache->object_size;
+	return !cache->ctor && !(cache->flags & SLUB_CACHE_TYPESAFE_BY_RCU);
+}
+
 enum finding { FOUND_FREE, FOUND_USED, FOUND_NOTHING };
 
 /* An allocated object keeps its slab, so one whose page is of another is free. */
@@ -154,11 +164,13 @@ static bool is_first(const struct slub_cache *cache, const void *object)
  */
 cold usual bool suspect_aborted(struct slub_cache *cache, void *object)
 {
-	if (key_is_right(object) && is_first(cache, object)) {
+	void *place = keyed_place(cache, object);
+
+	if (key_is_right(place) && is_first(cache, object)) {
 		say_second(cache, object, "free");
 		return false;
 	}
-	key_clear(object);
+	key_clear(place);
 	return true;
 }
 
@@ -202,12 +214,13 @@ static cold void say_unsound(const struct slub_cache *cache, const void *object,
 
 cold void *chain_damaged(const struct slub_cache *cache, void *object)
 {
-	void *next = *link_of(cache, object);
+	void **place = link_of(cache, object);
+	void *next = *place;
 
-	if (!cache_is_keyed(cache) || (key_is_right(object) && !link_is_sound(cache, next))) {
+	if (!cache_is_keyed(cache) || (key_is_right(place) && !link_is_sound(cache, next))) {
 		say_unsound(cache, object, next);
 		chain_set_next(cache, object, NULL);
-	} else if (key_is_right(object)) {
+	} else if (key_is_right(place)) {
 		suspect_chain(cache, next);
 		chain_set_next(cache, object, NULL);
 	} else {

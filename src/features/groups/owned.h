@@ -162,7 +162,7 @@ aborted:
 }
 
 /*
- * Of a cache with ACCOUNT_SLAB; @link and @is_keyed: constants, where they are
+ * Of a cache with ACCOUNT_SLAB; @link and @is_keyed, whose @link is 0: constants, where they are
  * known.  False: account_free_rest() may do it.
  */
 static always_inline bool account_free_fast(struct slub_cache *cache, void *object,

@@ -12,6 +12,20 @@
 
 /* ---- one sequence, and no look at what is out of the ordinary ---- */
 
+/* As pop_bulk_here(), of objects that do not begin with link and check word. */
+static __attribute__((__noinline__)) size_t
+pop_bulk_plain(const struct slub_cache *cache, size_t nr, void **objects)
+{
+	bool is_keyed = cache_is_keyed(cache);
+	long n = is_keyed ?
+		rseq_pop_bulk_link_key(cache->kept_slot, objects, (long)nr, cache->link) :
+		rseq_pop_bulk(cache->plain_slot, objects, (long)nr, cache->link);
+
+	for (long i = 0; is_keyed && i < n; i++)
+		key_clear(keyed_place(cache, objects[i]));
+	return n < 0 ? 0 : (size_t)n;
+}
+
 /* How many were in this CPU's list, up to @nr; 0 also where it has to be asked. */
 static always_inline size_t pop_bulk_here(const struct slub_cache *cache,
 					  size_t nr, void **objects)
@@ -19,13 +33,11 @@ static always_inline size_t pop_bulk_here(const struct slub_cache *cache,
 	/* An empty one where programs must not pop; and that of no cache, 0. */
 	long n;
 
-	if (unlikely(!cache_is_keyed(cache))) {
-		n = rseq_pop_bulk(cache->plain_slot, objects, (long)nr, cache->link);
-	} else {
-		n = rseq_pop_bulk_key(cache->inline_slot, objects, (long)nr);
-		for (long i = 0; i < n; i++)
-			key_clear(objects[i]);
-	}
+	if (unlikely(!cache_begins_keyed(cache)))
+		return pop_bulk_plain(cache, nr, objects);
+	n = rseq_pop_bulk_key(cache->inline_slot, objects, (long)nr);
+	for (long i = 0; i < n; i++)
+		key_clear(objects[i]);
 	return unlikely(n < 0) ? 0 : (size_t)n;
 }
 
@@ -56,23 +68,13 @@ static always_inline bool are_together(const struct slub_cache *cache, size_t nr
 	return apart <= cache->slab_mask;
 }
 
-/* @object is about to be the @next of what is freed behind it. */
-static always_inline void link_to(const struct slub_cache *cache, char *object, void *next,
-				  bool is_keyed)
-{
-	if (is_keyed)
-		link_set_keyed(object, next);
-	else
-		*(void **)(object + cache->link) = next;
-}
-
 /*
  * Links objects[0 .. nr), and returns how many, up to the first that is not of @cache, is like the
  * one before, or looks free; the last of these has no link yet.  The map is not asked for others
- * than the first if they @are_of_one_slab.
+ * than the first if they @are_of_one_slab.  @link: the cache's, here and below.
  */
-static always_inline size_t link_here(const struct slub_cache *cache, size_t nr,
-				      void **objects, bool are_of_one_slab, bool is_keyed)
+static always_inline size_t link_here(const struct slub_cache *cache, size_t nr, void **objects,
+				      bool are_of_one_slab, uintptr_t link, bool is_keyed)
 {
 	const uintptr_t base = pagemap_base;
 	const size_t limit = __atomic_load_n(&pagemap_limit, __ATOMIC_RELAXED);
@@ -80,16 +82,19 @@ static always_inline size_t link_here(const struct slub_cache *cache, size_t nr,
 	char *last = objects[0];
 	size_t i;
 
-	if (!is_of(last, entry, base, limit) || (is_keyed && key_seems_set(last)))
+	if (!is_of(last, entry, base, limit) || (is_keyed && key_seems_set(last + link)))
 		return 0;
 #pragma GCC unroll 4
 	for (i = 1; i < nr; i++) {
 		char *object = objects[i];
 
 		if ((!are_of_one_slab && !is_of(object, entry, base, limit)) ||
-		    unlikely(object == last || (is_keyed && key_seems_set(object))))
+		    unlikely(object == last || (is_keyed && key_seems_set(object + link))))
 			break;
-		link_to(cache, last, object, is_keyed);
+		if (is_keyed)
+			link_set_keyed(last + link, object);
+		else
+			*(void **)(last + link) = object;
 		last = object;
 	}
 	return i;
@@ -98,47 +103,47 @@ static always_inline size_t link_here(const struct slub_cache *cache, size_t nr,
 /* Of accounted caches 0: their frees have to look at the owner. */
 static always_inline uint32_t push_slot(const struct slub_cache *cache)
 {
-	return cache->inline_slot | cache->plain_slot;
+	return cache->inline_slot | cache->plain_slot | cache->kept_slot;
 }
 
 static always_inline bool push_linked(const struct slub_cache *cache, size_t nr,
-				      void **objects, bool is_keyed)
+				      void **objects, uintptr_t link, bool is_keyed)
 {
 	const uint32_t slot = push_slot(cache);
-	char *last = objects[nr - 1];
+	void **tail = (void **)((char *)objects[nr - 1] + link);
 	enum sequence_result result =
-		is_keyed ? rseq_push_bulk_key(slot, objects[0], last, (int32_t)nr) :
-			   rseq_push_bulk(slot, objects[0], (void **)(last + cache->link),
-					  (int32_t)nr);
+		is_keyed ? rseq_push_bulk_key(slot, objects[0], tail, (int32_t)nr) :
+			   rseq_push_bulk(slot, objects[0], tail, (int32_t)nr);
 
 	return result == SEQUENCE_DONE;
 }
 
 /* They were linked, and are not free all the same. */
-static __attribute__((__noinline__)) bool unlink_keyed(size_t nr, void **objects)
+static __attribute__((__noinline__)) bool
+unlink_keyed(size_t nr, void **objects, uintptr_t link)
 {
 	for (size_t i = 0; i < nr; i++)
-		key_clear(objects[i]);
+		key_clear((char *)objects[i] + link);
 	return false;
 }
 
 static always_inline bool push_all_here(const struct slub_cache *cache, size_t nr,
-					void **objects, bool is_keyed)
+					void **objects, uintptr_t link, bool is_keyed)
 {
 	size_t linked = are_together(cache, nr, objects) ?
-				link_here(cache, nr, objects, true, is_keyed) :
-				link_here(cache, nr, objects, false, is_keyed);
+				link_here(cache, nr, objects, true, link, is_keyed) :
+				link_here(cache, nr, objects, false, link, is_keyed);
 
-	if (likely(linked == nr && push_linked(cache, nr, objects, is_keyed)))
+	if (likely(linked == nr && push_linked(cache, nr, objects, link, is_keyed)))
 		return true;
 	/* One that had a key before is none of them. */
-	return is_keyed && linked ? unlink_keyed(linked, objects) : false;
+	return is_keyed && linked ? unlink_keyed(linked, objects, link) : false;
 }
 
 static __attribute__((__noinline__)) bool
 push_plain_here(const struct slub_cache *cache, size_t nr, void **objects)
 {
-	return push_all_here(cache, nr, objects, false);
+	return push_all_here(cache, nr, objects, cache->link, cache_is_keyed(cache));
 }
 
 /*
@@ -153,8 +158,8 @@ static always_inline bool push_bulk_here(const struct slub_cache *cache,
 
 	if (!ARCH_HAS_RSEQ || unlikely(!slot || slot != cache->list_slot))
 		return false;
-	return likely(cache_is_keyed(cache)) ? push_all_here(cache, nr, objects, true) :
-					       push_plain_here(cache, nr, objects);
+	return likely(cache_begins_keyed(cache)) ? push_all_here(cache, nr, objects, 0, true) :
+						   push_plain_here(cache, nr, objects);
 }
 
 /* ---- alloc ---- */
@@ -563,7 +568,7 @@ static bool push_some(struct slub_cache *cache, size_t nr, void **objects)
 	tail = chain_link(cache, nr, objects);
 	if (!percpu_push_bulk(cache->list_slot, list_link(cache), objects[0], tail,
 			      (uint32_t)nr))
-		return cache_is_keyed(cache) && unlink_keyed(nr, objects);
+		return cache_is_keyed(cache) && unlink_keyed(nr, objects, cache->link);
 	cache_filled(cache);
 	return true;
 }

@@ -74,6 +74,7 @@ usual void front_copy(const struct slub_cache *cache)
 	__atomic_store_n(&front->inline_slot, cache->inline_slot,
 			 __ATOMIC_RELEASE);
 	__atomic_store_n(&front->plain_slot, cache->plain_slot, __ATOMIC_RELEASE);
+	__atomic_store_n(&front->kept_slot, cache->kept_slot, __ATOMIC_RELEASE);
 	__atomic_store_n(&front->free_slot, cache->free_slot, __ATOMIC_RELEASE);
 	__atomic_store_n(&front->account_slot, cache->account_slot,
 			 __ATOMIC_RELEASE);

@@ -26,14 +26,17 @@ static always_inline void *pop_here(const struct slub_cache *cache)
 	return slub_cache_try_pop(&self, &cache->inline_slot);
 }
 
-/* The same of objects without check words, from an empty list where programs must not pop. */
-static void *pop_plain(const struct slub_cache *cache)
+/* The same of the others, from an empty list where programs must not pop. */
+static void *pop_elsewhere(const struct slub_cache *cache)
 {
 	const struct slub_percpu_self self = slub_percpu_entrance();
 
-	if (!cache->plain_slot || unlikely(!slub_percpu_may_run()))
+	if (unlikely(!slub_percpu_may_run()))
 		return NULL;
-	return slub_cache_try_pop_plain(&self, &cache->plain_slot, &cache->link);
+	if (cache->kept_slot)
+		return slub_cache_try_pop_kept(&self, &cache->kept_slot, &cache->link);
+	return cache->plain_slot ?
+		       slub_cache_try_pop_plain(&self, &cache->plain_slot, &cache->link) : NULL;
 }
 
 /* Lets this thread go inline: its CPU's area, the page map as far as it reaches. */
@@ -107,7 +110,7 @@ void *cache_alloc_unguarded(struct slub_cache *cache, unsigned int flags)
 static __attribute__((__noinline__)) void *
 alloc_slowly(struct slub_cache *cache)
 {
-	void *object = pop_plain(cache);
+	void *object = pop_elsewhere(cache);
 
 	if (object)
 		return object;
@@ -136,7 +139,7 @@ static always_inline void *alloc_accounted(struct slub_cache *cache)
 	uint32_t owner = group_current();
 	void *object;
 
-	if (KEYS && unlikely(!cache_is_keyed(cache)))
+	if (KEYS && unlikely(!cache_begins_keyed(cache)))
 		return alloc_slowly(cache);
 	object = account_pop_fast(cache->list_slot, KEYS);
 	if (unlikely(!object))
@@ -188,7 +191,7 @@ static bool free_charged(struct slub_cache *cache, void *object)
 		return true;
 	/* An aborted push may have left one. */
 	if (cache_is_keyed(cache))
-		key_clear(object);
+		key_clear(keyed_place(cache, object));
 	return false;
 }
 
@@ -256,15 +259,16 @@ free_accounted(struct slub_cache *cache, void *object)
 	if (unlikely(pagemap_get(object) != cache->slot) ||
 	    (is_keyed && unlikely(!free_is_plain(cache, object))))
 		return false;
-	if (likely(is_keyed ? account_free_fast(cache, object, 0, true) :
-			      account_free_fast(cache, object, cache->link, false))) {
+	if (likely(is_keyed && !cache->link) ? likely(account_free_fast(cache, object, 0, true)) :
+	    is_keyed ? account_free_rest(cache, object) :
+		       account_free_fast(cache, object, cache->link, false)) {
 		/* Or the next one would come here too. */
 		if (cache->frees_inline)
 			entrance_publish();
 		return true;
 	}
 	if (is_keyed)
-		key_clear(object);
+		key_clear(keyed_place(cache, object));
 	return false;
 }
 
@@ -276,6 +280,21 @@ free_plain(struct slub_cache *cache, void *object)
 		free_slowly(cache, object);
 }
 
+static __attribute__((__noinline__)) void
+free_kept(struct slub_cache *cache, void *object)
+{
+	switch (slub_cache_try_push_kept(object, &cache->slot, &cache->kept_slot,
+					 &cache->link, &cache->start.mask)) {
+	case SLUB_PUSH_DONE:
+		break;
+	case SLUB_PUSH_FAILED:
+		free_slowly(cache, object);
+		break;
+	case SLUB_PUSH_ABORTED:
+		slub_cache_free_aborted(cache, object);
+	}
+}
+
 SLUB_EXPORT SLUB_HOT void slub_cache_free(struct slub_cache *cache,
 					       void *object)
 {
@@ -284,6 +303,10 @@ SLUB_EXPORT SLUB_HOT void slub_cache_free(struct slub_cache *cache,
 		return;
 	if (unlikely(cache->plain_slot)) {
 		free_plain(cache, object);
+		return;
+	}
+	if (unlikely(cache->kept_slot)) {
+		free_kept(cache, object);
 		return;
 	}
 	switch (slub_cache_try_push(object, &cache->entry, &cache->free_slot,

@@ -18,11 +18,24 @@ static size_t choose_align(const struct slub_cache_args *args)
 }
 
 /*
+ * What lies behind @bytes that are kept: a link, and a check word where an object gets no more than
+ * a word larger by it.  With an alignment of 64 that may be 64 bytes.
+ */
+static size_t link_bytes(const struct slub_cache *cache, size_t bytes)
+{
+	size_t plain = round_up(bytes + sizeof(void *), cache->align);
+	size_t keyed = round_up(bytes + KEY_BYTES_MIN, cache->align);
+
+	return KEYS && keyed - plain <= sizeof(void *) && keyed < PAGE_BYTES ?
+		       KEY_BYTES_MIN : sizeof(void *);
+}
+
+/*
  * Where the link of a free object lies: in its first word; where the caller
  * says; behind the object if nothing of it may be touched; or, for objects of
- * a page or more, in the table of pages.  A link in the first word has a check word behind it: an
- * object of 8 bytes gets 8 more (an overflow by a zero byte made alloc return a live one, 18 of
- * 20 layouts).
+ * a page or more, in the table of pages.  Links in objects have a check word behind them, but not
+ * those of the caller's: an object of 8 bytes gets 8 more (an overflow by a zero byte made alloc
+ * return a live one, 18 of 20 layouts).
  */
 static void choose_link(struct slub_cache *cache,
 			const struct slub_cache_args *args)
@@ -35,7 +48,7 @@ static void choose_link(struct slub_cache *cache,
 	} else if ((args->ctor || args->flags & SLUB_CACHE_TYPESAFE_BY_RCU) &&
 		   round_up(bytes, cache->align) < PAGE_BYTES) {
 		cache->link = bytes;
-		bytes += sizeof(void *);
+		bytes += link_bytes(cache, bytes);
 	} else if (KEYS) {
 		bytes = max_size(bytes, KEY_BYTES_MIN);
 	}

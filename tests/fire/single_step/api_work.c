@@ -50,7 +50,9 @@ static void construct(void *memory)
 SLUB_CACHE_DEFINE_STATIC(plain_things, struct thing, 0, NULL);
 SLUB_CACHE_DEFINE_STATIC(made_things, struct thing, 0, construct);
 SLUB_CACHE_DEFINE_STATIC(charged_things, struct thing, SLUB_CACHE_ACCOUNT, NULL);
-static struct slub_cache *const caches[] = { &plain_things, &made_things };
+/* Those with link and check word in front, behind, and a link in the middle. */
+#define CACHES 3
+static struct slub_cache *caches[CACHES] = { &plain_things, &made_things };
 
 struct node {
 	void *link;
@@ -352,6 +354,11 @@ void step_api_start(void)
 	exchanged = slub_percpu_alloc(8, 8);
 	list = slub_percpu_alloc(sizeof(struct slub_percpu_list),
 				 SLUB_PERCPU_LIST_ALIGN);
+	caches[2] = slub_cache_create_args(&(struct slub_cache_args){
+		.name = "placed_things", .size = sizeof(struct thing),
+		.free_pointer_offset = 40, .has_free_pointer_offset = true });
+	if (!caches[2])
+		fire_fail("slub_cache_create_args: %s", strerror(errno));
 	group = slub_group_create("stepped", NULL);
 	if (!group || !sum || !sum32 || !fetched || !exchanged || !list)
 		fire_fail("slub_percpu_alloc: %s", strerror(errno));
@@ -397,7 +404,7 @@ static void check(void)
 
 void step_api_round(unsigned int round)
 {
-	struct slub_cache *cache = caches[round % 2];
+	struct slub_cache *cache = caches[round % CACHES];
 
 	/* Here, for it leaves the nodes in the list of this CPU. */
 	check();
@@ -431,8 +438,8 @@ void step_api_rival(void)
 		words(3);
 		lists(i % 2);
 		for (int k = 0; k < 30; k++)
-			seq_cache_free(caches[k % 2],
-				       seq_cache_alloc(caches[k % 2]));
+			seq_cache_free(caches[k % CACHES],
+				       seq_cache_alloc(caches[k % CACHES]));
 	}
 	rival_turns++;
 }

@@ -7,12 +7,15 @@
 
 #include "slub.h"
 
-/* Where they are linked: in their first words, a page each in a table, or beside check words. */
-enum linked { LINKED_OWN, LINKED_PAGED, LINKED_KEYED };
-#define LINKED_WAYS (KEYS ? 3 : 2)
+/*
+ * Where they are linked: in their first words, a page each in a table, in their first words beside
+ * check words, or so behind what they keep.
+ */
+enum linked { LINKED_OWN, LINKED_PAGED, LINKED_KEYED, LINKED_BEHIND };
+#define LINKED_WAYS (KEYS ? 4 : 2)
 inline const char *linked_name(int how)
 {
-	static const char *const names[] = { "own", "paged", "keyed" };
+	static const char *const names[] = { "own", "paged", "keyed", "behind" };
 
 	return names[how];
 }
@@ -34,7 +37,8 @@ struct objects {
 			abort();
 		bias = how == LINKED_PAGED ? (uintptr_t)links -
 			((uintptr_t)start >> LINK_PAGE_SHIFT) * sizeof(*links) :
-		       how == LINKED_KEYED ? LINK_KEYED : 0;
+		       how == LINKED_KEYED ? LINK_KEYED :
+		       how == LINKED_BEHIND ? 40 | LINK_KEYED : 0;
 	}
 	objects(const objects &) = delete;
 	~objects()
@@ -54,6 +58,7 @@ struct objects {
 		       (long)(offset / stride) : -2;
 	}
 	void *&link(void *object) const { return *list_link_of(bias, object); }
+	uintptr_t &key(void *object) const { return *key_of(&link(object)); }
 	void *next(void *object) const
 	{
 		void *const &word = link(object);
@@ -65,7 +70,7 @@ struct objects {
 		void *&word = link(object);
 
 		if (link_is_keyed(bias))
-			link_set_keyed(object, to);
+			link_set_keyed(&word, to);
 		else
 			word = link_is_encoded(list, bias) ?
 				       (void *)link_encode(list, &word, to) : to;

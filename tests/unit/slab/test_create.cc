@@ -11,6 +11,8 @@ namespace {
 
 using create = typed;
 
+void nothing_made(void *) {}
+
 TEST_F(create, links_behind_the_object_take_a_second_slot)
 {
 	struct slub_cache *plain = make("plain", 64), *ctor = make("ctor", 64, 0, [](void *) {}),
@@ -23,8 +25,9 @@ TEST_F(create, links_behind_the_object_take_a_second_slot)
 	EXPECT_EQ(plain->plain_slot, has_inline && !KEYS ? plain->list_slot : 0);
 	EXPECT_EQ(plain->entry, KEYS ? plain->slot : UINT32_MAX);
 	EXPECT_EQ(ctor->list_slot, ctor->slot + SLOT_BYTES);
-	EXPECT_EQ(ctor->plain_slot, has_inline ? ctor->list_slot : 0);
-	EXPECT_EQ(ctor->inline_slot, 0u) << "there is no check word";
+	EXPECT_EQ(ctor->plain_slot, has_inline && !KEYS ? ctor->list_slot : 0);
+	EXPECT_EQ(ctor->kept_slot, KEYS ? ctor->list_slot : 0);
+	EXPECT_EQ(ctor->inline_slot, 0u) << "it does not begin with a check word";
 	EXPECT_EQ(ctor->entry, UINT32_MAX);
 	EXPECT_EQ(ctor->link, 64u);
 	EXPECT_EQ(paged->list_slot, paged->slot + SLOT_BYTES);
@@ -41,8 +44,49 @@ TEST_F(create, links_behind_the_object_take_a_second_slot)
 		EXPECT_EQ(cache_of_slot(list), nullptr);
 		EXPECT_EQ(cache->inline_slot, 0u) << "inline functions find an empty list";
 		EXPECT_EQ(cache->plain_slot, 0u);
+		EXPECT_EQ(cache->kept_slot, 0u);
 		EXPECT_EQ(cache->link, 0u);
 	}
+}
+
+/* Behind what stays in a free object there is a check word, if it takes no more than that. */
+TEST_F(create, what_keeps_its_contents_has_check_words_behind)
+{
+	const struct {
+		size_t size, align, stride;
+		bool has_keys;
+	} shapes[] = {
+		{ 1, 0, 24, true },	 { 24, 0, 40, true },  { 64, 0, 80, true },
+		{ 24, 16, 32, false },	 { 32, 16, 48, true }, { 120, 64, 128, false },
+		{ 100, 64, 128, true },  { 113, 64, 128, false }, { 4072, 0, 4088, true },
+		{ 4080, 0, 4088, false },
+	};
+
+	for (const auto &shape : shapes) {
+		for (bool has_ctor : { true, false }) {
+			struct slub_cache *cache = slub_cache_create(
+				"kept", shape.size, shape.align,
+				has_ctor ? 0 : SLUB_CACHE_TYPESAFE_BY_RCU,
+				has_ctor ? nothing_made : nullptr);
+
+			ASSERT_NE(cache, nullptr);
+			size_t word = shape.has_keys && !KEYS && shape.align == 0 ? 8 : 0;
+			EXPECT_EQ(cache->size, shape.stride - word) << shape.size;
+			EXPECT_EQ(cache->link, (shape.size + 7) / 8 * 8) << shape.size;
+			EXPECT_EQ(cache->has_keys, KEYS && shape.has_keys) << shape.size;
+			end(cache);
+		}
+	}
+	struct slub_cache_args args = {};
+
+	args.name = "placed";
+	args.size = 64;
+	args.has_free_pointer_offset = true;
+	args.free_pointer_offset = 8;
+	struct slub_cache *placed = slub_cache_create_args(&args);
+	EXPECT_FALSE(placed->has_keys);
+	EXPECT_EQ(placed->size, 64u);
+	end(placed);
 }
 
 /* What the inline functions ask, of each byte of a slab; the slow path asks with 64 bits. */
@@ -68,7 +112,7 @@ TEST_F(create, knows_where_objects_begin)
 TEST_F(create, a_link_in_the_first_word_has_room_for_a_check_word)
 {
 	EXPECT_EQ(make("small", 8)->size, KEYS ? 16u : 8u);
-	EXPECT_EQ(make("small-ctor", 8, 0, [](void *) {})->size, 16u) << "behind the object";
+	EXPECT_EQ(make("small-ctor", 8, 0, [](void *) {})->size, KEYS ? 24u : 16u) << "behind it";
 }
 
 /* Makes caches until one lives where @where did; they end with the test. */

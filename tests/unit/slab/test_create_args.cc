@@ -129,6 +129,7 @@ TEST_F(create_args, shapes)
 {
 	const unsigned long rcu = SLUB_CACHE_TYPESAFE_BY_RCU, line = SLUB_CACHE_HWCACHE_ALIGN;
 	const size_t in_page = page_link_bias;
+	const size_t behind_64 = KEYS ? 80 : 72;	/* link, and check word */
 	const struct {
 		size_t size, align;
 		unsigned long flags;
@@ -141,8 +142,8 @@ TEST_F(create_args, shapes)
 		{ 9, 0, line, false, 16, 16, 0 }, { 16, 0, line, false, 16, 16, 0 },
 		{ 17, 0, line, false, 32, 32, 0 }, { 32, 0, line, false, 32, 32, 0 },
 		{ 33, 0, line, false, 64, 64, 0 }, { 65, 0, line, false, 64, 128, 0 },
-		{ 33, 128, line, false, 128, 128, 0 }, { 64, 0, 0, true, 8, 72, 64 },
-		{ 60, 0, 0, true, 8, 72, 64 }, { 64, 0, rcu, false, 8, 72, 64 },
+		{ 33, 128, line, false, 128, 128, 0 }, { 64, 0, 0, true, 8, behind_64, 64 },
+		{ 60, 0, 0, true, 8, behind_64, 64 }, { 64, 0, rcu, false, 8, behind_64, 64 },
 		{ 64, 64, rcu, false, 64, 128, 64 }, { 4088, 0, 0, true, 8, 4096, in_page },
 		{ 4080, 0, 0, true, 8, 4088, 4080 }, { 4089, 0, 0, true, 8, 4096, in_page },
 		{ 4096, 0, 0, false, 8, 4096, in_page }, { 4088, 0, 0, false, 8, 4088, 0 },

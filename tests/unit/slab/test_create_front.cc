@@ -45,6 +45,7 @@ TEST_F(fronts, are_made_by_the_first_allocation)
 	EXPECT_EQ(front.owners, cache->owners);
 	EXPECT_EQ(front.entry, cache->entry);
 	EXPECT_EQ(front.plain_slot, cache->plain_slot);
+	EXPECT_EQ(front.kept_slot, cache->kept_slot);
 	EXPECT_EQ(front.start.mask, cache->start.mask);
 	EXPECT_EQ(front.start.magic, cache->start.magic);
 	EXPECT_EQ(slub_cache_of(p), variable());
@@ -56,6 +57,7 @@ TEST_F(fronts, are_made_by_the_first_allocation)
 	EXPECT_EQ(front.slot, 0u);
 	EXPECT_EQ(front.inline_slot, 0u);
 	EXPECT_EQ(front.plain_slot, 0u);
+	EXPECT_EQ(front.kept_slot, 0u);
 	EXPECT_EQ(front.cache, nullptr);
 	EXPECT_EQ(cache->front, nullptr);
 	EXPECT_FALSE(cache->is_copied);

@@ -284,6 +284,15 @@ _Static_assert(KEY_TOP_SHIFT == 48, "the sequence spells it out");
 			 "cmp %[r], %[key]\n\t"			\
 			 "b.ne %l[failed]\n\t"				\
 			 "mov %[o], %[t]\n\t", [key] "r"(key_))
+#define RSEQ_POP_BULK_LINK_KEY(i_, slot_, objects_, nr_, link_, key_)	\
+	RSEQ_POP_BULK_BY(i_, slot_, objects_, nr_,			\
+			 "add %[r], %[o], %[link]\n\t"			\
+			 "ldr %[t], [%[r], #8]\n\t"			\
+			 "eor %[t], %[t], %[r]\n\t"			\
+			 "ldr %[o], [%[r]]\n\t"			\
+			 "eor %[t], %[t], %[o]\n\t"			\
+			 "cmp %[t], %[key]\n\t"			\
+			 "b.ne %l[failed]\n\t", [key] "r"(key_), [link] "r"(link_))
 
 #define RSEQ_PUSH_BULK_BY(slot_, head_, nr_, link_, ...)			\
 	do {								\

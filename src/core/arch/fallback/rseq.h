@@ -50,6 +50,7 @@ static inline bool sequence_is_none(int nr_arguments, ...)
 	RSEQ_NONE(chain_, slot_, room_, limit_, at_, t_ = 0)
 #define RSEQ_POP_BULK(i_, ...)	RSEQ_NONE_OUT(i_, __VA_ARGS__)
 #define RSEQ_POP_BULK_KEY	RSEQ_POP_BULK
+#define RSEQ_POP_BULK_LINK_KEY	RSEQ_POP_BULK
 #define RSEQ_PUSH_BULK(...)	RSEQ_NONE(__VA_ARGS__)
 #define RSEQ_PUSH_BULK_KEY	RSEQ_PUSH_BULK
 #define RSEQ_ADD(suffix_, modifier_, offset_, n_, t_)			\

@@ -59,7 +59,7 @@ static inline void plain_set_next(uintptr_t offset, uintptr_t link,
 	void **place = list_link_of(link, object);
 
 	if (link_is_keyed(link))
-		link_set_keyed(object, next);
+		link_set_keyed(place, next);
 	else if (!link_is_encoded(offset, link))
 		*place = next;
 	else
@@ -72,7 +72,9 @@ static inline void *plain_pop(void *area, uintptr_t offset, uintptr_t link)
 	void *object = half->head;
 	void *next;
 
-	if (!object || (link_is_keyed(link) && !key_is_right(object)))
+	if (!object)
+		return NULL;
+	if (link_is_keyed(link) && !key_is_right(list_link_of(link, object)))
 		return NULL;
 	next = plain_next(offset, link, object);
 	if (SLUB_CONFIG_HARDENED && !link_is_plausible((uintptr_t)next))
@@ -118,7 +120,7 @@ static inline uint32_t plain_pop_bulk(void *area, uintptr_t offset,
 	uint32_t i;
 
 	for (i = 0; i < nr && object; i++) {
-		if (link_is_keyed(link) && !key_is_right(object))
+		if (link_is_keyed(link) && !key_is_right(list_link_of(link, object)))
 			break;
 		objects[i] = object;
 		object = *list_link_of(link, object);

@@ -195,7 +195,7 @@ _Static_assert(AREA_NUMBER == 28, "sequences spell it out");
  */
 #define SEQ_KEY_TOP(object_) "cmpw $0x86f9, 14(%[" object_ "])\n\t"
 _Static_assert(KEY_TOP == 0x86f9 && KEY_TOP_SHIFT == 48, "SEQ_KEY_TOP spells it out");
-/* @link_, a register that is lost, becomes the link of @object_, which nobody else has. */
+/* @link_, a register that is lost, becomes the link at @object_, which nobody else has. */
 #define SEQ_KEY_STORE(link_, object_)					\
 	"movq %[" link_ "], (%[" object_ "])\n\t"			\
 	"xorq %[" object_ "], %[" link_ "]\n\t"				\
@@ -425,6 +425,14 @@ _Static_assert(LOCAL_OWNER_SHIFT == 11 && LOCAL_OWNER_MASK == 0x3ff && LOCAL_ROO
 			 "movq (%[o]), %[o]\n\t"			\
 			 "cmpq %[t], %[o]\n\t"				\
 			 "jne %l[failed]\n\t", [key] "m"(key_))
+#define RSEQ_POP_BULK_LINK_KEY(i_, slot_, objects_, nr_, link_, key_)	\
+	RSEQ_POP_BULK_BY(i_, slot_, objects_, nr_,			\
+			 "leaq (%[o], %[link]), %[t]\n\t"		\
+			 "xorq 8(%[o], %[link]), %[t]\n\t"		\
+			 "xorq %[key], %[t]\n\t"			\
+			 "movq (%[o], %[link]), %[o]\n\t"		\
+			 "cmpq %[t], %[o]\n\t"				\
+			 "jne %l[failed]\n\t", [key] "m"(key_), [link] "r"(link_))
 
 #define RSEQ_PUSH_BULK_BY(slot_, head_, nr_, link_, ...)			\
 	do {								\
