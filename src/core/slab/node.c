@@ -176,8 +176,8 @@ static uint32_t carve_count(struct slub_cache *cache, struct cache_node *node)
 	size_t list = (size_t)capacity_now(cache);
 
 	n = min_size(n, cache->carve_batch);
-	return (uint32_t)max_size(n, min_size(node->nr_carved /
-					      CARVED_SHARE_LARGE, list));
+	n = max_size(n, min_size(node->nr_carved / CARVED_SHARE_LARGE, list));
+	return (uint32_t)max_size(n, SLUB_CONFIG_HARDENED ? HARDENED_SHUFFLED : 0);
 }
 
 /* Marks up to @most objects of @slab as carved; under the node's lock. */

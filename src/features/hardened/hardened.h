@@ -34,6 +34,13 @@
 #include "core/slab/key.h"
 #include "features/hardened/tail.h"
 
+/*
+ * New objects that change places among each other: more, and neighbours lie on other pages.
+ * (json: 2.5 of the default build's time with 128, 1.7 with 16.)  No fewer are carved, but for the
+ * last of a slab: of a page's worth of 2 KiB the second lay beside the first each time.
+ */
+#define HARDENED_SHUFFLED 16
+
 /* ---- from a list to a program ---- */
 
 /*
