@@ -119,15 +119,12 @@ TEST_P(node, fresh_objects_are_neighbours_on_lines_of_their_own)
 TEST_P(node, carves_a_page_at_first_and_more_as_it_grows)
 {
 	/* The hardened build draws the first ones from some more. */
-	size_t least = SLUB_CONFIG_HARDENED ? HARDENED_SHUFFLED : 1;
+	size_t first = refill(), least = SLUB_CONFIG_HARDENED ? HARDENED_SHUFFLED : 1;
 	size_t most = std::max<size_t>(PAGE_BYTES, least * cache->size);
-	size_t first = refill();
-
 	EXPECT_LE(first * cache->size, most);
 	EXPECT_GE(first, std::min<size_t>(least, cache->objects));
 	while (where->nr_carved * cache->size <= 8 * PAGE_BYTES && mine.size() < 4000) {
 		size_t carved = where->nr_carved;
-
 		refill();
 		EXPECT_LE((where->nr_carved - carved) * cache->size, most);
 	}
