@@ -185,6 +185,9 @@ void track_now(struct track *track, const struct stack *stack);
 void track_frame_now(struct track *track, const void *frame, bool is_whole);
 struct track *track_of(const struct debug_layout *layout, const void *object,
 		       enum track_kind kind);
+/* Writes @track to that place, with its sum: object_check() looks at it. */
+void track_store(const struct debug_layout *layout, void *object, enum track_kind kind,
+		 const struct track *track);
 
 /* report.c */
 struct report;

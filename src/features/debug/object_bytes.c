@@ -92,7 +92,7 @@ static void track_set(struct track *track, const struct stack *stack, uint32_t n
 		.when_ns = os_clock_ns(),
 		.stack = number,
 		.thread = os_thread_id(),
-		.cpu = os_cpu_current(),
+		.cpu = (uint16_t)os_cpu_current(),
 		.call = stack->call,
 	};
 }
@@ -119,6 +119,28 @@ struct track *track_of(const struct debug_layout *layout, const void *object,
 	if (!layout->track)
 		return NULL;
 	return (struct track *)((char *)object + layout->track) + kind;
+}
+
+/*
+ * A write that jumps over the zones may hit a track.  What others set later (call, is_freed) has no
+ * part in it.  0 of one that was never written.
+ */
+static uint16_t track_sum(const struct track *track)
+{
+	uint64_t x = track->caller * 0x9e3779b97f4a7c15u + track->when_ns * 0xd1342543de82ef95u +
+		     ((uint64_t)track->stack << 32 | track->thread) * 0xf1de83e19937733du +
+		     track->cpu * 0xbf58476d1ce4e5b9u;
+
+	return (uint16_t)((x ^ x >> 32) * 0x94d049bb133111ebu >> 48);
+}
+
+void track_store(const struct debug_layout *layout, void *object, enum track_kind kind,
+		 const struct track *track)
+{
+	struct track *place = track_of(layout, object, kind);
+
+	*place = *track;
+	place->sum = track_sum(place);
 }
 
 /* ---- bytes ---- */
@@ -260,12 +282,30 @@ static bool check_poison(struct debug_case *found, unsigned char *object)
 	return ok;
 }
 
+/* What it was nobody knows: it is forgotten, so that it is said once. */
+static bool check_track(struct debug_case *found, const void *object, enum track_kind kind)
+{
+	struct track *track = track_of(found->layout, object, kind);
+	const char *what = kind == TRACK_ALLOC ? "Alloc" : "Free";
+
+	if (likely(!track || track->sum == track_sum(track)))
+		return true;
+	*track = (struct track){ .call = CALL_UNKNOWN };
+	found->meaning = meanings[WRITE_BETWEEN];
+	report_bug(found, object, "%s track overwritten", what);
+	report_fix(found, "%s track of %p forgotten", what, object);
+	return false;
+}
+
 bool object_check(struct debug_case *found, void *object,
 		  enum object_state state)
 {
 	const struct debug_layout *layout = found->layout;
 	unsigned char *o = object;
 	bool ok = check_zones(found, o, state);
+
+	ok &= check_track(found, o, TRACK_ALLOC);
+	ok &= check_track(found, o, TRACK_FREE);
 
 	/* Without zones, what lies between object and link is padding. */
 	if ((layout->flags & (SLUB_CACHE_POISON | SLUB_CACHE_RED_ZONE)) == SLUB_CACHE_POISON)

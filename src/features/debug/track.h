@@ -10,7 +10,8 @@ struct track {
 	uint64_t when_ns;	/* os_clock_ns() */
 	uint32_t stack;		/* stack_store(); 0: none */
 	uint32_t thread;
-	uint32_t cpu;
+	uint16_t cpu;
+	uint16_t sum;		/* of what is above, in an object's place; else 0 */
 	uint16_t call;		/* enum alloc_call */
 	uint16_t is_freed;	/* of an allocation: its free waits, for readers or a lock */
 };

@@ -170,7 +170,7 @@ static void *alloc_of(struct debug_case *found, struct slub_cache *twin,
 		if (object) {
 			object_mark(twin->debug, object, OBJECT_USED, bytes);
 			if (wants(twin, SLUB_CACHE_STORE_USER))
-				*track_of(twin->debug, object, TRACK_ALLOC) = *track;
+				track_store(twin->debug, object, TRACK_ALLOC, track);
 		}
 		lock_release(&node->lock);
 		case_end(found, twin);
@@ -386,7 +386,7 @@ void debug_free(struct slub_cache *twin, void *object, const void *frame)
 		object_mark(twin->debug, object, OBJECT_FREE,
 			    object_requested(twin->debug, object));
 		if (wants(twin, SLUB_CACHE_STORE_USER))
-			*track_of(twin->debug, object, TRACK_FREE) = track;
+			track_store(twin->debug, object, TRACK_FREE, &track);
 		owner = owner_take(twin, object);
 		discard = put_back(&found, twin, node, slab, object, last);
 		stat_add(twin, STAT_OBJECTS_BACK);

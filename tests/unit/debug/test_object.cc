@@ -92,7 +92,7 @@ TEST(Object, new_one_is_whole)
 	EXPECT_TRUE(object_check(&p.found, p.object(), OBJECT_USED));
 }
 
-// Every byte of a free place but the link, the tracks and the size is watched, and is put right.
+// Every byte of a free place but the link and the size is watched; what is no track is put right.
 TEST(Object, each_byte_of_a_free_one)
 {
 	Place p(50, 16, ALL | DEBUG_SIZED);
@@ -110,6 +110,32 @@ TEST(Object, each_byte_of_a_free_one)
 		EXPECT_EQ(p.found.bugs, 1u) << i;
 		EXPECT_EQ(p.found.fixes, 1u) << i;
 		EXPECT_EQ(p.bytes[i], was) << i;
+	}
+}
+
+// By a write that jumps over the zones.  What it was is forgotten, and so it is said once.
+TEST(Object, each_byte_of_a_track)
+{
+	Place p(50, 16, ALL | DEBUG_SIZED);
+	struct stack stack = { 2, { 0x1234, 0x5678 }, 0 };
+	struct track track;
+
+	for (enum track_kind kind : { TRACK_ALLOC, TRACK_FREE }) {
+		for (size_t i = 0; i < offsetof(struct track, call); i++) {
+			track_now(&track, &stack);
+			track_store(&p.layout, p.object(), kind, &track);
+			struct track *place = track_of(&p.layout, p.object(), kind);
+			place->is_freed = 1;
+			place->call |= CALL_TOLD;
+			EXPECT_TRUE(object_check(&p.found, p.object(), OBJECT_FREE));
+			((char *)place)[i] ^= 1;
+			p.found.bugs = p.found.fixes = 0;
+			EXPECT_FALSE(object_check(&p.found, p.object(), OBJECT_FREE)) << i;
+			EXPECT_EQ(p.found.bugs, 1u) << i;
+			EXPECT_EQ(p.found.fixes, 1u) << i;
+			EXPECT_EQ(place->caller, 0u) << i;
+			EXPECT_TRUE(object_check(&p.found, p.object(), OBJECT_FREE)) << i;
+		}
 	}
 }
 
