@@ -20,7 +20,7 @@
  * In a barn each object would pin a slab, and each link would be a miss: when a request
  * takes the chain back, and when the barns are emptied.  (300,000 objects of 400 bytes,
  * freed at random: 124 ns for an object's allocation and free before, 66 since.  A million
- * of all sizes: 109 and 115.  docs/notes.md, "Scattered objects", has more.)
+ * of all sizes: 109 and 115.  docs/notes.md, "Local lists", has more.)
  *
  * Locks: barn->lock.  Each change is one store to `oldest` or `newest`, behind the
  * store of a new entry; so the child of a fork finds every barn whole, and only makes
