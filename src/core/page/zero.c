@@ -51,11 +51,17 @@ static uint64_t write_ns(size_t bytes)
 
 static void zero_by_writing(void *ptr, size_t bytes)
 {
-	uint64_t before = purge_clock_ns(), ns, mean;
+	uint64_t mean = __atomic_load_n(&write_ns_per_mib, __ATOMIC_RELAXED), before, ns;
 
+	/*
+	 * The first one counts for long, and it may be the touch of pages that went back: a page
+	 * fault for each, which is no cost of writing.
+	 */
+	if (!mean)
+		memset(ptr, 0, bytes);
+	before = purge_clock_ns();
 	memset(ptr, 0, bytes);
 	ns = ((purge_clock_ns() - before) << 20) / bytes;
-	mean = __atomic_load_n(&write_ns_per_mib, __ATOMIC_RELAXED);
 	/* What was preempted counts as twice the mean. */
 	if (mean && ns > mean * 2)
 		ns = mean * 2;

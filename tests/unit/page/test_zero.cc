@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* core/page/zero.c: zeros are written for programs that fill blocks; else the kernel gives them. */
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <vector>
 
@@ -32,6 +33,20 @@ extern "C" int __wrap_os_purge(void *start, size_t bytes)
 }
 
 namespace {
+
+/* For the page faults since it was asked last. */
+uint64_t faults_ns()
+{
+	static long before;
+	struct rusage usage;
+	long now, faults;
+
+	getrusage(RUSAGE_SELF, &usage);
+	now = usage.ru_minflt;
+	faults = now - before;
+	before = now;
+	return (uint64_t)faults * 2000;
+}
 
 class zero : public testing::Test {
 protected:
@@ -72,6 +87,20 @@ protected:
 		return nr_calls;
 	}
 };
+
+/*
+ * The first of all: it is not there yet, and to write to it takes a page fault for each page.  That
+ * is no cost of writing; a program that fills its blocks has them written all the same.
+ */
+TEST_F(zero, a_first_block_that_went_back_says_nothing)
+{
+	faults_ns();
+	clock_more_ns = faults_ns;
+	use(0);
+	use(0);
+	clock_more_ns = nullptr;
+	EXPECT_LE(calls(block_bytes / PAGE_BYTES), 5u);
+}
 
 TEST_F(zero, a_program_of_sparse_blocks_has_them_from_the_kernel)
 {
