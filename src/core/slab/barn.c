@@ -244,32 +244,23 @@ static bool has_room(const struct slub_cache *cache, size_t bytes)
 
 #define LINKS_LOOKED_AT 8
 
-/* How many of the first links lead to another slab; 0 too where there are fewer. */
-static uint32_t links_across(struct slub_cache *cache, void *chain)
+bool chain_is_scattered(struct slub_cache *cache, void *chain)
 {
-	uint32_t nr = 0;
-
 	for (uint32_t i = 0; i < LINKS_LOOKED_AT; i++) {
 		void *next = chain_next_near(cache, chain);
 
-		if (!next)
-			return 0;
-		nr += ((uintptr_t)next ^ (uintptr_t)chain) > cache->slab_mask;
+		if (!next || ((uintptr_t)next ^ (uintptr_t)chain) <= cache->slab_mask)
+			return false;
 		chain = next;
 	}
-	return nr;
-}
-
-bool chain_is_scattered(struct slub_cache *cache, void *chain)
-{
-	return links_across(cache, chain) > LINKS_LOOKED_AT / 2;
+	return true;
 }
 
 /* Would each of its @nr objects pin a slab?  Where slabs are fewer the objects share some. */
 static bool pins_slabs(struct slub_cache *cache, void *chain, uint32_t nr)
 {
 	return nr <= __atomic_load_n(&node_current(cache)->nr_slabs, __ATOMIC_RELAXED) &&
-	       links_across(cache, chain) == LINKS_LOOKED_AT;
+	       chain_is_scattered(cache, chain);
 }
 
 bool barn_put(struct slub_cache *cache, void *chain, uint32_t nr)

@@ -310,7 +310,7 @@ uint32_t barn_nr(const struct barn *barn);
 void *barn_get(struct slub_cache *cache, uint32_t *nr);
 /* False: there is no room. */
 bool barn_put(struct slub_cache *cache, void *chain, uint32_t nr);
-/* Do most of the first links of @chain lead to another slab? */
+/* Does each of the first links of @chain lead to another slab? */
 bool chain_is_scattered(struct slub_cache *cache, void *chain);
 /* The oldest chain of CPU number @cid, to empty its barn. */
 void *barn_take(struct slub_cache *cache, uint32_t cid);
