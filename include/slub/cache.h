@@ -554,8 +554,13 @@ SLUB_INLINE void *slub_cache_alloc_fast(struct slub_cache *cache)
 }
 #define slub_cache_alloc(...) slub_cache_alloc_fast(__VA_ARGS__)
 
-/* The part of slub_cache_free() for objects that keep what is in them. */
-SLUB_INLINE void slub_cache_free_kept_fast(struct slub_cache *cache, void *object)
+/*
+ * slub_cache_free_kept - the part of slub_cache_free() for objects that keep what is in them.
+ *
+ * @cache: its kept_slot is not 0.
+ * Returns, errors and context: as slub_cache_free().
+ */
+SLUB_INLINE void slub_cache_free_kept(struct slub_cache *cache, void *object)
 {
 	enum slub_push push = slub_cache_try_push_kept(object, &cache->slot, &cache->kept_slot,
 						       &cache->link, &cache->start_mask);
@@ -583,7 +588,7 @@ SLUB_INLINE void slub_cache_free_fast(struct slub_cache *cache, void *object)
 					       &cache->link, &cache->start_mask))
 			(slub_cache_free)(cache, object);
 	} else if (cache->kept_slot) {
-		slub_cache_free_kept_fast(cache, object);
+		slub_cache_free_kept(cache, object);
 	} else {
 		(slub_cache_free)(cache, object);
 	}
