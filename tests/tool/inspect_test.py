@@ -420,12 +420,12 @@ class Gdb(Target):
     def test_another_version(self):
         with open(LIBRARY, "rb") as file:
             image = file.read()
-        at = image.index(b"SLUBABI\0\5\0\0\0") + 8
+        at = image.index(b"SLUBABI\0\6\0\0\0") + 8
         with open(self.path("libslub.so.1"), "wb") as file:
             file.write(image[:at] + b"\3" + image[at + 1:])
         core = self.core_of(self.heap(library=self.path("libslub.so.1")))
         text = self.gdb(HEAP, core, "-ex", "slub caches")
-        self.assertIn("itself in version 3; these commands read version 5", text)
+        self.assertIn("itself in version 3; these commands read version 6", text)
 
     def test_watched_objects(self):
         process = self.heap(SLUB_DEBUG="FZPU,malloc-112")

@@ -90,7 +90,7 @@ class Refusals(Target):
     def test_unknown_version_of_the_library(self):
         with open(LIBRARY, "rb") as file:
             image = file.read()
-        at = image.index(b"SLUBABI\0\5\0\0\0")
+        at = image.index(b"SLUBABI\0\6\0\0\0")
         other = self.path("libslub.so.1")
         # One to come, and the one before.
         for version, advice in ((99, "newer than this command.*update slub"),
@@ -113,7 +113,7 @@ class Refusals(Target):
         release = slub("--version").stdout.split()[1].encode()
         with open(LIBRARY, "rb") as file:
             image = bytearray(file.read())
-        at = image.index(release + b"\0", image.index(b"SLUBABI\0\5\0\0\0"))
+        at = image.index(release + b"\0", image.index(b"SLUBABI\0\6\0\0\0"))
         image[at:at + len(release)] = b"9" + release[1:]
         with open(self.path("libslub.so.1"), "wb") as file:
             file.write(image)

@@ -15,7 +15,7 @@ import struct
 
 import gdb
 
-ABI_VERSION = 5
+ABI_VERSION = 6
 ROW = 64
 STEPS_MAX = 1 << 20
 
@@ -42,7 +42,7 @@ class Field(ctypes.Structure):
 
 
 class Abi(ctypes.Structure):
-    """struct slub_abi of src/features/inspect/abi.h, version 5."""
+    """struct slub_abi of src/features/inspect/abi.h, version 6."""
     _fields_ = [
         ("magic", ctypes.c_char * 8), ("version", u32), ("size", u32), ("ready", u32),
         ("backend", u32), ("cpu_number", u32), ("page_size", u32), ("layout", u32), ("smp", u32),
