@@ -96,6 +96,8 @@ static void disassemble(const char *library, struct sequence *one)
 			fire_fail("the sequence at %#lx is too long",
 				  one->start);
 		one->boundary[one->count++] = address;
+		if (strstr(line, "mov ") && strstr(line, ",%fs:0x8("))
+			one->entered = one->count;
 	}
 	if (pclose(objdump) || !one->count || one->boundary[0] != one->start)
 		fire_fail("objdump cannot read %s at %#lx", library,

@@ -208,7 +208,7 @@ static void one_case(const struct sequence *one, unsigned int boundary,
 	unsigned int handled = shared->handled;
 	static char text[240];
 	enum stop stop;
-	bool inside = one->boundary[boundary] != one->commit;
+	bool inside = one->boundary[boundary] != one->commit && boundary >= one->entered;
 
 	snprintf(text, sizeof(text), "%s, boundary %u of %u, %s", one->name,
 		 boundary, one->count - 1, names[kind]);

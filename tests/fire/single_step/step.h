@@ -44,6 +44,11 @@ struct sequence {
 	uint64_t start, commit, abort;	/* offsets in the file's image */
 	char name[80];			/* enclosing function */
 	unsigned int count;		/* boundaries, the commit's end included */
+	/*
+	 * The first behind a store to rseq_cs in the sequence itself (RSEQ_ENTER_AGAIN); else 0.
+	 * Before that nothing was read, and the kernel aborts only where the word names it already.
+	 */
+	unsigned int entered;
 	uint64_t boundary[STEP_BOUNDARIES_MAX];
 };
 
