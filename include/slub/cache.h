@@ -554,25 +554,10 @@ SLUB_INLINE void *slub_cache_alloc_fast(struct slub_cache *cache)
 }
 #define slub_cache_alloc(...) slub_cache_alloc_fast(__VA_ARGS__)
 
-/*
- * slub_cache_free_kept - the part of slub_cache_free() for objects that keep what is in them.
- *
- * @cache: its kept_slot is not 0.
- * Returns, errors and context: as slub_cache_free().
- */
-SLUB_INLINE void slub_cache_free_kept(struct slub_cache *cache, void *object)
-{
-	enum slub_push push = slub_cache_try_push_kept(object, &cache->slot, &cache->kept_slot,
-						       &cache->link, &cache->start_mask);
-
-	if (push == SLUB_PUSH_FAILED)
-		(slub_cache_free)(cache, object);
-	else if (push == SLUB_PUSH_ABORTED)
-		slub_cache_free_aborted(cache, object);
-}
-
 SLUB_INLINE void slub_cache_free_fast(struct slub_cache *cache, void *object)
 {
+	enum slub_push push = SLUB_PUSH_FAILED;
+
 	switch (slub_cache_try_push(object, &cache->entry, &cache->free_slot,
 				    &cache->start_mask)) {
 	case SLUB_PUSH_DONE:
@@ -587,11 +572,15 @@ SLUB_INLINE void slub_cache_free_fast(struct slub_cache *cache, void *object)
 		if (!slub_cache_try_push_plain(object, &cache->slot, &cache->plain_slot,
 					       &cache->link, &cache->start_mask))
 			(slub_cache_free)(cache, object);
-	} else if (cache->kept_slot) {
-		slub_cache_free_kept(cache, object);
-	} else {
-		(slub_cache_free)(cache, object);
+		return;
 	}
+	if (cache->kept_slot)
+		push = slub_cache_try_push_kept(object, &cache->slot, &cache->kept_slot,
+						&cache->link, &cache->start_mask);
+	if (push == SLUB_PUSH_ABORTED)
+		slub_cache_free_aborted(cache, object);
+	else if (push == SLUB_PUSH_FAILED)
+		(slub_cache_free)(cache, object);
 }
 #define slub_cache_free(...) slub_cache_free_fast(__VA_ARGS__)
 #endif
