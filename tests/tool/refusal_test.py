@@ -121,7 +121,7 @@ class Refusals(Target):
         said = slub("doctor", str(process.pid)).stdout
         other = "9" + release.decode()[1:]
         self.assertRegex(said, f"(?m)^note +version +the process runs libslub {other}, "
-                               f"this command came with libslub {release.decode()}; start ")
+                               f"this command came with libslub {release.decode()}; restart ")
         self.assertRegex(slub("check", str(process.pid)).stdout, f"(?m)^version +{other}$")
         self.assertNotRegex(slub("doctor", str(self.heap().pid)).stdout, "(?m)^note +version ")
 
