@@ -134,6 +134,22 @@ static bool open_screen(const struct request *request)
 	return true;
 }
 
+/*
+ * The next key; ERR: the delay is over, or a signal came.  A signal may come before getch() waits,
+ * which does not see it then: so no wait is longer than a second.
+ */
+static int next_key(double left_ms)
+{
+	int key;
+
+	do {
+		timeout(left_ms < 1000 ? (int)left_ms : 1000);
+		key = getch();
+		left_ms -= 1000;
+	} while (key == ERR && left_ms > 0 && !ended_by);
+	return key;
+}
+
 static int loop(const struct request *request, struct source *source,
 		struct top *top)
 {
@@ -153,8 +169,7 @@ static int loop(const struct request *request, struct source *source,
 			snapshot_free(&before);
 		before = now;
 		has_before = true;
-		timeout((int)(top->delay_seconds * 1000));
-		stays = !status && answer_key(top, getch());
+		stays = !status && answer_key(top, next_key(top->delay_seconds * 1000));
 	}
 	if (has_before)
 		snapshot_free(&before);
