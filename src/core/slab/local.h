@@ -98,6 +98,12 @@ static inline uint32_t local_room(uint64_t word)
 	return (uint32_t)word & LOCAL_ROOM_MASK;
 }
 
+/* Head and sum. */
+static inline uint64_t local_list_bits(uint64_t word)
+{
+	return word >> LOCAL_HEAD_SHIFT << LOCAL_HEAD_SHIFT;
+}
+
 static inline uint64_t local_sum(uint64_t word)
 {
 	return word >> LOCAL_SUM_SHIFT << LOCAL_SUM_SHIFT;

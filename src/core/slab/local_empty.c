@@ -105,8 +105,7 @@ static cold void stopped_node(struct cache_node *node, struct local_emptied *emp
 		__atomic_store_n(&local->count, nr, __ATOMIC_RELAXED);
 		local->list.next = emptied->first ? &emptied->first->list : &local->list;
 		local->list.prev = (struct list *)(uintptr_t)cid;
-		local_write(local, local_make(local, local_head(local, word), local_sum(word),
-					      LOCAL_EMPTIED, 0));
+		local_write(local, local_list_bits(word) | local_none(LOCAL_EMPTIED));
 		emptied->first = local;
 	}
 	lock_release(&node->lock);
