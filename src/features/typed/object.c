@@ -280,11 +280,11 @@ free_plain(struct slub_cache *cache, void *object)
 		free_slowly(cache, object);
 }
 
-static __attribute__((__noinline__)) void
-free_kept(struct slub_cache *cache, void *object)
+/* What a push with a check word answered. */
+static always_inline void free_pushed(struct slub_cache *cache, void *object,
+				      enum slub_push push)
 {
-	switch (slub_cache_try_push_kept(object, &cache->slot, &cache->kept_slot,
-					 &cache->link, &cache->start.mask)) {
+	switch (push) {
 	case SLUB_PUSH_DONE:
 		break;
 	case SLUB_PUSH_FAILED:
@@ -293,6 +293,14 @@ free_kept(struct slub_cache *cache, void *object)
 	case SLUB_PUSH_ABORTED:
 		slub_cache_free_aborted(cache, object);
 	}
+}
+
+static __attribute__((__noinline__)) void
+free_kept(struct slub_cache *cache, void *object)
+{
+	free_pushed(cache, object,
+		    slub_cache_try_push_kept(object, &cache->slot, &cache->kept_slot,
+					     &cache->link, &cache->start.mask));
 }
 
 SLUB_EXPORT SLUB_HOT void slub_cache_free(struct slub_cache *cache,
@@ -309,16 +317,8 @@ SLUB_EXPORT SLUB_HOT void slub_cache_free(struct slub_cache *cache,
 		free_kept(cache, object);
 		return;
 	}
-	switch (slub_cache_try_push(object, &cache->entry, &cache->free_slot,
-				    &cache->start.mask)) {
-	case SLUB_PUSH_DONE:
-		break;
-	case SLUB_PUSH_FAILED:
-		free_slowly(cache, object);
-		break;
-	case SLUB_PUSH_ABORTED:
-		slub_cache_free_aborted(cache, object);
-	}
+	free_pushed(cache, object, slub_cache_try_push(object, &cache->entry, &cache->free_slot,
+						       &cache->start.mask));
 }
 
 /* ---- alloc, with wishes ---- */
