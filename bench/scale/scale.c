@@ -80,6 +80,7 @@ static void runners_make(void)
 	}
 	seed_program = options.seed * 0x9e3779b97f4a7c15u;
 	nr_left = nr_threads;
+	percpu_nr_threads = nr_threads;
 	machine.nr_active = nr_threads < machine.nr_cpus && !work->moves_every ?
 			    nr_threads : machine.nr_cpus;
 }

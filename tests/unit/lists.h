@@ -22,7 +22,8 @@ inline bool can_empty_lists()
 inline size_t cpu_bytes()
 {
 	size_t all = page_budget(), cpus = std::max<size_t>(percpu_areas_end(), 1), mib = 1ul << 20;
-	size_t enough = std::min(std::max(32 * mib / cpus, mib), 4 * mib);
+	size_t at_once = percpu_nr_threads ? std::min<size_t>(percpu_nr_threads, cpus) : cpus;
+	size_t enough = std::min(std::max(32ul, at_once) * mib / cpus, 4 * mib);
 
 	return std::max(all / cpus, std::min(4 * all, enough));
 }

@@ -351,8 +351,10 @@ usual void percpu_fork_let_collect(void)
 usual void percpu_fork_finish(bool in_child)
 {
 	own_locks_fork(fork_end(in_child));
-	if (in_child)
+	if (in_child) {
 		percpu_key_after_fork();
+		percpu_nr_threads = percpu_nr_threads != 0;
+	}
 	if (in_child && percpu_backend == BACKEND_THREAD) {
 		forget_owners();
 		percpu_numbers_after_fork();

@@ -169,7 +169,12 @@ static inline uint32_t percpu_areas_end(void)
 	return __atomic_load_n(&percpu_areas.end, __ATOMIC_ACQUIRE);
 }
 /*
- * The same, also of a CPU that has not run: its area has memory for copies of what programs
+ * Threads that came here since the start or the fork, of backend rseq: on no more CPUs does the
+ * program run at a time.  One that has ended still counts.  0: not known.
+ */
+extern uint32_t percpu_nr_threads SLUB_INTERNAL;	/* atomic */
+/*
+ * The area of a CPU that may never have run: it has memory for copies of what programs
  * allocate, and no lists.
  */
 char *percpu_copies(uint32_t cid);

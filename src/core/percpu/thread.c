@@ -30,6 +30,7 @@ _Static_assert(offsetof(struct thread_state, self) == 0, "an alias of it");
 /* Backend thread: which numbers are taken; under area_lock. */
 static uint64_t numbers[AREAS_MAX / 64] rarely_touched;
 static pthread_key_t exit_key;
+uint32_t percpu_nr_threads;
 /*
  * Without a key no number would come back, so none is given out.  A program that has loaded no
  * library for threads (glibc before 2.34, core/old_glibc.c) has a key from its second thread on.
@@ -248,6 +249,7 @@ static cold bool thread_register(void)
 
 void percpu_thread_open(void)
 {
+	__atomic_fetch_add(&percpu_nr_threads, 1, __ATOMIC_RELAXED);
 	slub_thread.flags |= THREAD_CHECKED;
 	slub_thread.self.base = slub_cpu_base;
 	/* Last: nothing inline runs before.  Today's programs ask for the first, older for both. */

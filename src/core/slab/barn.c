@@ -379,7 +379,10 @@ void *chain_next_sound(const struct slub_cache *cache, void *object)
  * of 64 others (docs/notes.md).
  */
 #define GROW_SHARE 4
-/* Of all CPUs, and the least and most that this is for one; not beyond so many budgets. */
+/*
+ * Of all CPUs, the least that this is for each that runs the program at a time, and the most for
+ * one; not beyond so many budgets.
+ */
 #define CPUS_BYTES ((size_t)32 << 20)
 #define CPU_BYTES_MIN ((size_t)1 << 20)
 #define CPU_BYTES_MAX ((size_t)4 << 20)
@@ -389,12 +392,18 @@ void *chain_next_sound(const struct slub_cache *cache, void *object)
 /* A list that others take from keeps so many, and is not counted then until it is wanted. */
 #define LIST_OBJECTS_LEFT 4
 
+/*
+ * Where numbers are those of CPUs few threads leave objects on many, in lists that nobody empties
+ * until the program comes back: so they count, and not the CPUs alone.
+ */
 static size_t cpu_budget(void)
 {
 	size_t all = page_budget(), cpus = max_size(percpu_areas_end(), 1);
-	size_t enough = min_size(max_size(CPUS_BYTES / cpus, CPU_BYTES_MIN), CPU_BYTES_MAX);
+	size_t threads = __atomic_load_n(&percpu_nr_threads, __ATOMIC_RELAXED);
+	size_t at_once = threads ? min_size(threads, cpus) : cpus;
+	size_t enough = max_size(CPUS_BYTES, at_once * CPU_BYTES_MIN) / cpus;
 
-	return max_size(all / cpus, min_size(all * CPU_BUDGETS, enough));
+	return max_size(all / cpus, min_size(all * CPU_BUDGETS, min_size(enough, CPU_BYTES_MAX)));
 }
 
 /* Of a cache's main list. */

@@ -114,6 +114,33 @@ TEST_F(cache, lists_grow_to_a_share_of_the_budget)
 	}
 }
 
+/*
+ * In the lists of 128 CPUs lie 32 MiB while few threads go from one to the other, and 1 MiB each
+ * where as many run.
+ */
+TEST_F(cache, lists_of_few_threads_are_short_on_many_cpus)
+{
+	struct slub_cache *c = *std::find_if(all.begin(), all.end(), [](struct slub_cache *one) {
+		return one->size >= 512;
+	});
+	const uint32_t end = percpu_areas.end, threads = percpu_nr_threads;
+	const int32_t first = c->capacity_now;
+	size_t bytes[2];
+
+	for (uint32_t many = 0; many < 2; many++) {
+		percpu_areas.end = 128;
+		percpu_nr_threads = many ? 1000 : 4;
+		grow(c);
+		bytes[many] = (size_t)c->capacity_now * c->size;
+		percpu_areas.end = end;
+		percpu_nr_threads = threads;
+		capacity_set(c, first);
+		capacity_forget(c);
+	}
+	EXPECT_LE(128 * 8 * bytes[0], 32ul << 20);
+	EXPECT_GE(bytes[1] * 5 / 4 + c->size, (1ul << 20) / 8);
+}
+
 size_t in_full_lists(const std::vector<struct slub_cache *> &caches)
 {
 	size_t bytes = 0;
