@@ -116,7 +116,7 @@ struct page {
 	struct list list;
 	uint32_t owner;		/* see page_owner() */
 	uint32_t looked;	/* see page_looked() */
-	void *local_last;	/* of a slab's second: core/slab/local.h */
+	void *unused;
 #elif SLUB_CONFIG_LAYOUT == 1
 	/* Two words at 16 or 24, whichever is 16-byte aligned here. */
 	uintptr_t state_space[3];

@@ -151,14 +151,10 @@ static inline uint64_t local_addend(const void *object)
 	return word * word << LOCAL_SUM_SHIFT;
 }
 
-/* The last object of the list. */
+/* The last object of the list: beside the word, which nobody exchanges together with it. */
 static inline void **local_last(struct page *local)
 {
-#if SLUB_CONFIG_LAYOUT == 0
-	return &local->local_last;
-#else
-	return (void **)&page_state(local)->second;	/* there are no local lists */
-#endif
+	return (void **)&page_state(local)->second;
 }
 
 /* 1: it is one of its owner's nr_marked.  A word that slabs of objects without links use. */

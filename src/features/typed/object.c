@@ -250,6 +250,16 @@ SLUB_EXPORT void slub_cache_free_aborted(struct slub_cache *cache, void *object)
 		free_slowly(cache_real(cache), object);
 }
 
+/* By what its objects have: keys, and the links in front of them. */
+static always_inline bool push_accounted(struct slub_cache *cache, void *object)
+{
+	if (likely(cache_is_keyed(cache) && !cache->link))
+		return account_free_fast(cache, object, 0, true);
+	if (cache_is_keyed(cache))
+		return account_free_rest(cache, object);
+	return account_free_fast(cache, object, cache->link, false);
+}
+
 /* As the fast path of free(); false: nothing was done. */
 static __attribute__((__noinline__)) bool
 free_accounted(struct slub_cache *cache, void *object)
@@ -259,9 +269,7 @@ free_accounted(struct slub_cache *cache, void *object)
 	if (unlikely(pagemap_get(object) != cache->slot) ||
 	    (is_keyed && unlikely(!free_is_plain(cache, object))))
 		return false;
-	if (likely(is_keyed && !cache->link) ? likely(account_free_fast(cache, object, 0, true)) :
-	    is_keyed ? account_free_rest(cache, object) :
-		       account_free_fast(cache, object, cache->link, false)) {
+	if (likely(push_accounted(cache, object))) {
 		/* Or the next one would come here too. */
 		if (cache->frees_inline)
 			entrance_publish();
