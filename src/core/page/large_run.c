@@ -68,7 +68,7 @@ void *run_piece(size_t pages, size_t align, size_t charged,
  * a run is moved only if few are, or if it is a good part of all that is in use, so that there
  * cannot be many like it.  Else it is copied.
  */
-#define MOVES_ALWAYS 16
+#define MOVES_ALWAYS 8
 #define MOVE_SHARE 64
 
 static _Atomic size_t nr_moved;		/* runs now */
