@@ -113,10 +113,10 @@ class Known(Target):
         tree = ElementTree.fromstring(done.stdout)
         caches = {cache.get("name"): cache.attrib for cache in tree.findall("cache")}
         self.assertGreater(len(caches), 20)
-        totals = {total.get("type"): int(total.get("size")) for total in tree.findall("total")}
-        self.assertEqual(totals["object"] + totals["cached"],
+        totals = {total.get("type"): int(total.get("size", 0)) for total in tree.findall("total")}
+        self.assertEqual(totals["objects.used_bytes"] + totals["objects.cached_bytes"],
                          sum(int(c["active"]) * int(c["size"]) for c in caches.values()))
-        self.assertGreater(totals["slab"], totals["object"])
+        self.assertGreater(totals["heap.slab_bytes"], totals["objects.used_bytes"])
 
 
 class Forms(Target):

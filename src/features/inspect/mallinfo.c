@@ -12,6 +12,8 @@
  *   fordblks  the rest of arena
  *   keepcost  free memory that is kept
  *
+ * malloc_stats() and malloc_info() print what slub_value_read() knows of the heap, by its names.
+ *
  * They walk the heap: their cost grows with it (about a millisecond per GiB),
  * and on a heap in use they are estimates.  How many objects lie in a CPU's
  * list is always one, to within a list's length.
@@ -81,24 +83,17 @@ SLUB_EXPORT struct mallinfo mallinfo(void)
 
 SLUB_EXPORT void malloc_stats(void)
 {
-	char buf[512];
+	char buf[1024];
 	struct text text = { buf, sizeof(buf), 0 };
-	struct heap_census c;
+	struct heap_census census, *heap = &census;
 
 	if (!slub_start())
 		return;
-	census_heap(&c);
-	text_printf(&text,
-		"slub %s\n"
-		"slab bytes      %12zu\n"
-		"object bytes    %12zu\n"
-		"cached bytes    %12zu\n"
-		"large bytes     %12zu\n"
-		"idle bytes      %12zu\n"
-		"committed bytes %12zu\n",
-		SLUB_VERSION_STRING, c.slab_bytes,
-		c.object_bytes - c.cached_bytes, c.cached_bytes,
-		c.large_bytes, c.dirty_bytes, c.committed_bytes);
+	census_heap(heap);
+	text_printf(&text, "slub %s\n", SLUB_VERSION_STRING);
+#define VALUE_HEAP(name, kind, expression)					\
+	text_printf(&text, "%14zu %s\n", (size_t)(expression), #name);
+#include "features/inspect/value.def"
 	sys_call4(SYS_write, 2, (long)buf, (long)text.used_bytes, 0);
 }
 
@@ -138,9 +133,9 @@ static int xml_cache(const struct slub_cache *cache, const char *name,
 
 SLUB_EXPORT int malloc_info(int options, FILE *out)
 {
-	char buf[1024];
+	char buf[1536];
 	struct text text = { buf, sizeof(buf), 0 };
-	struct heap_census c;
+	struct heap_census census, *heap = &census;
 
 	if (options || !slub_start()) {
 		errno = EINVAL;
@@ -148,17 +143,15 @@ SLUB_EXPORT int malloc_info(int options, FILE *out)
 	}
 	fputs("<malloc version=\"slub-1\">\n", out);
 	census_each(xml_cache, out);
-	census_heap(&c);
-	text_printf(&text, "<total type=\"slab\" size=\"%zu\"/>\n"
-		"<total type=\"object\" count=\"%zu\" size=\"%zu\"/>\n"
-		"<total type=\"cached\" count=\"%zu\" size=\"%zu\"/>\n"
-		"<total type=\"large\" count=\"%zu\" size=\"%zu\"/>\n"
-		"<total type=\"idle\" size=\"%zu\"/>\n"
-		"<system type=\"current\" size=\"%zu\"/>\n"
-		"</malloc>\n", c.slab_bytes, c.objects - c.cached,
-		c.object_bytes - c.cached_bytes, c.cached, c.cached_bytes,
-		c.large_blocks, c.large_bytes, c.dirty_bytes,
-		c.committed_bytes);
+	census_heap(heap);
+#define XML_NUMBER "count"
+#define XML_BYTES "size"
+#define VALUE_HEAP(name, kind, expression)					\
+	text_printf(&text, "<total type=\"%s\" %s=\"%zu\"/>\n", #name, XML_##kind,	\
+		    (size_t)(expression));
+#include "features/inspect/value.def"
+	text_printf(&text, "<system type=\"current\" size=\"%zu\"/>\n</malloc>\n",
+		    heap->committed_bytes);
 	fwrite(buf, 1, text.used_bytes, out);
 	return ferror(out) ? -1 : 0;
 }
