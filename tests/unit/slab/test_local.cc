@@ -241,6 +241,18 @@ TEST_F(local_lists, what_is_freed_in_order_stays_in_long_lists)
 	EXPECT_GE(slot()->main.room, 0);
 }
 
+TEST_F(local_lists, a_list_in_order_is_looked_at_again)
+{
+	fill(MANY);
+	std::sort(mine.begin(), mine.end());
+	for (int i = 0; i < 40; i++, mine.pop_back())
+		free(mine.back());
+	EXPECT_GE(slot()->main.room, 0);
+	EXPECT_GT(cache->capacity_now, 200);
+	free_scattered(mine.size() - 150);
+	EXPECT_LE(slot()->main.room, ROOM_SHORT);
+}
+
 TEST_F(local_lists, come_before_new_slabs)
 {
 	fill(MANY);
