@@ -16,7 +16,6 @@ import re
 import subprocess
 import sys
 import tempfile
-import types
 import unittest
 
 SOURCE = ""
@@ -53,7 +52,7 @@ class Run:
         self.data = json.loads(read(RESULTS))
         self.results = results.Results(self.data["results"])
         self.jobs = summary.compared(plan.JOBS, self.results)
-        self.spread, self.summary = results.spread, summary
+        self.spread = results.spread
 
     def of(self, job, row, name="libslub"):
         return self.results.value(job, row, name)
@@ -69,13 +68,6 @@ class Run:
         widest = sorted(max(self.spread(self.results.values(job.name, "time", name))
                             for name in shown) for job in self.jobs)
         return 100 * widest[len(widest) // 2]
-
-    def gone(self, row, *names):
-        """Means of the seven real programs of that run, which the driver does not run any more."""
-        jobs = [types.SimpleNamespace(name=name, kind="workload") for name in
-                ("redis", "sqlite", "python", "node", "ruby", "gcc", "git")]
-        means, _ = self.summary.league(self.results, jobs, row, [*SIX, "libslub"])
-        return [means[name] for name in names]
 
 
 def pressure(_):
@@ -162,26 +154,6 @@ SENTENCES = [
                   for column in (4, 3, 2, 1)]),
     ("docs/results/benchmarks.md", rf"The median spread of the {N} loops is {N} %",
      lambda run: [len(run.jobs), run.median_spread()]),
-    ("docs/results/benchmarks.md",
-     rf"seven took {N} of the best allocator's time on each \(snmalloc {N}, mimalloc {N}, rpmalloc "
-     rf"{N}, jemalloc {N}, glibc {N}, TCMalloc {N}\)",
-     lambda run: run.gone("time", "libslub", "snmalloc", "mimalloc", "rpmalloc", "jemalloc",
-                          "glibc", "tcmalloc")),
-    ("docs/results/benchmarks.md",
-     rf"peaks were {N} of the least \(glibc {N}, snmalloc {N}\). One second after the work five "
-     rf"held {N} of the least \(glibc {N}, jemalloc {N}, snmalloc {N}\)",
-     lambda run: run.gone("peak", "libslub", "glibc", "snmalloc") +
-     run.gone("resting", "libslub", "glibc", "jemalloc", "snmalloc")),
-    ("README.md", rf"seven of the older library {N} \(snmalloc {N}, mimalloc {N}\)",
-     lambda run: run.gone("time", "libslub", "snmalloc", "mimalloc")),
-    ("docs/results/benchmarks.md",
-     rf"a block of 64 KiB took {N} ns \(rpmalloc {N}, snmalloc {N}\), an element "
-     rf"of a vector grown by half {N} ns \(jemalloc {N}, mimalloc {N}\), an object that another "
-     rf"thread frees {N} ns \(snmalloc {N}\)",
-     lambda run: [run.of(job, row, name) for job, row, *names in (
-         ("curve_sizes", "cost/65536", "libslub", "rpmalloc", "snmalloc"),
-         ("growth", "half", "libslub", "jemalloc", "mimalloc"),
-         ("prodcons", "64", "libslub", "snmalloc")) for name in names]),
     ("docs/results/benchmarks.md", rf"libslub by itself keeps {N} MiB like the others; jemalloc "
      rf"goes down to {N} after some calls. `SLUB_PRESSURE=thread` has {N} within the first",
      lambda run: rest("libslub", (2, 2)) + rest("jemalloc 5.3.1", (3, 2)) +
