@@ -10,7 +10,7 @@
  * tests are for misuse: is the check word of the object right that is handed out
  * (core/slab/key.h), and does an object begin where one is freed that does not look free.
  * tests/golden holds the listings: no stack frame, no call.  The hardened build has others
- * (features/hardened/fast.c).
+ * (core/malloc/fast_hardened.c).
  */
 #include "core/malloc/malloc.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the fast paths have in common with those of the hardened build (core/malloc/fast.c,
- * features/hardened/fast.c): classes of a page or more, and the objects of others.
+ * core/malloc/fast_hardened.c): classes of a page or more, and the objects of others.
  */
 #ifndef SLUB_FAST_H
 #define SLUB_FAST_H

@@ -90,7 +90,7 @@ static inline void *handed_out(void *object, size_t bytes)
 	return object;
 }
 
-/* No class for it, or none for now: also the requests of threads in groups, and those of no bytes. */
+/* Without a class, or of a page or more; of a thread in a group; of no bytes. */
 static __attribute__((__noinline__)) void *alloc_paged(size_t bytes)
 {
 	void *object;
