@@ -79,4 +79,39 @@ static always_inline void free_others(void *ptr, size_t index, uintptr_t slot,
 	}
 }
 
+/*
+ * The slot of the class of a page or more that @ptr is of.  0: it is of none, and was freed as what
+ * it is.
+ */
+static always_inline uintptr_t paged_slot(void *ptr)
+{
+	size_t index = pagemap_index(ptr);
+	struct slub_cache *cache = NULL;
+	uintptr_t slot = 0;
+
+	if (likely(index < __atomic_load_n(&pagemap_limit, __ATOMIC_RELAXED))) {
+		slot = ((uint16_t *)pagemap_base)[index];
+		if (slot - malloc_paged_slots < malloc_paged_slots_bytes)
+			return slot + SLOT_BYTES;
+		cache = cache_of_entry((uint32_t)slot);
+	}
+	if (cache)
+		free_others(ptr, index, slot, cache);
+	else
+		slow_free(ptr);
+	return 0;
+}
+
+/* An object of @cache looks free, and is not; false: it is, and that was reported. */
+static bool push_undo(void *ptr, struct slub_cache *cache);
+static __attribute__((__noinline__)) void free_paged(void *ptr);
+
+static __attribute__((__noinline__)) void free_aborted(void *ptr)
+{
+	struct slub_cache *cache = cache_of(ptr);
+
+	if (!cache || push_undo(ptr, cache))
+		free_paged(ptr);
+}
+
 #endif

@@ -115,7 +115,7 @@ static __attribute__((__noinline__)) void *alloc_paged(size_t bytes)
  * A push of @ptr, an object of @cache, was not done: it looks free since before the push.
  * False: it is free, and that was reported.
  */
-static inline bool push_undo(void *ptr, struct slub_cache *cache)
+static bool push_undo(void *ptr, struct slub_cache *cache)
 {
 	hardened_unpush(entry_check(pagemap_get(ptr)), ptr);
 	return !cache_may_have_keys(cache) || suspect_aborted(cache, ptr);
@@ -142,22 +142,11 @@ refused:
 
 static __attribute__((__noinline__)) void free_paged(void *ptr)
 {
-	size_t index = pagemap_index(ptr);
-	uintptr_t slot, t;
+	uintptr_t slot = paged_slot(ptr), t;
 	void **link;
 
-	if (unlikely(index >= __atomic_load_n(&pagemap_limit, __ATOMIC_RELAXED)))
-		goto refused;
-	slot = ((uint16_t *)pagemap_base)[index];
-	if (slot - malloc_paged_slots >= malloc_paged_slots_bytes) {
-		struct slub_cache *cache = cache_of_entry((uint32_t)slot);
-
-		if (!cache)
-			goto refused;
-		free_others(ptr, index, slot, cache);
+	if (!slot)
 		return;
-	}
-	slot += SLOT_BYTES;
 	if (!hardened_may_push_page(ptr, slot))
 		goto refused;
 	link = page_link(page_link_bias, ptr);
@@ -170,14 +159,6 @@ failed:
 	hardened_unpush(entry_check(pagemap_get(ptr)), ptr);
 refused:
 	slow_free(ptr);
-}
-
-static __attribute__((__noinline__)) void free_aborted(void *ptr)
-{
-	struct slub_cache *cache = cache_of(ptr);
-
-	if (!cache || push_undo(ptr, cache))
-		free_paged(ptr);
 }
 
 SLUB_HOT void *fast_pop(size_t bytes)
