@@ -250,6 +250,8 @@ static cold bool thread_register(void)
 void percpu_thread_open(void)
 {
 	__atomic_fetch_add(&percpu_nr_threads, 1, __ATOMIC_RELAXED);
+	/* Before any sequence: pairs with the fence in claim(), LOCAL-7 of core/slab/local.h. */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	slub_thread.flags |= THREAD_CHECKED;
 	slub_thread.self.base = slub_cpu_base;
 	/* Last: nothing inline runs before.  Today's programs ask for the first, older for both. */

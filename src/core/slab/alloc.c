@@ -9,7 +9,8 @@
 
 static void store(struct slub_cache *cache, void *chain, uint32_t nr)
 {
-	int32_t limit = cache->has_local ? local_limit(cache, (int32_t)nr) : capacity_now(cache);
+	int32_t limit = cache->has_local && local_may_begin() ? local_limit(cache, (int32_t)nr) :
+								capacity_now(cache);
 
 	inject(INJECT_store);
 	if (percpu_put(cache->list_slot, chain, list_room(limit, (int32_t)nr)))

@@ -306,7 +306,7 @@ static void free_first(struct slub_cache *cache, void *object, int32_t capacity)
 	if (percpu_push(cache->list_slot, object, list_link(cache)))
 		return;
 	chain_set_next(cache, object, NULL);
-	if (cache->has_local)
+	if (cache->has_local && local_may_begin())
 		capacity = local_limit(cache, 1);
 	if (percpu_put(cache->list_slot, object, list_room(capacity, 1)))
 		return;

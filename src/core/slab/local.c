@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Local lists, where objects are freed and taken: local.h has the word, and the rules LOCAL-1 to
- * LOCAL-6.
+ * LOCAL-7.
  *
  * The case for them is a million objects of 64 bytes that are freed in random order.  A list of
  * the CPU that holds one object of each slab makes free() wait for a line that is in no cache, the
@@ -32,14 +32,12 @@
 uintptr_t local_bias rarely_touched;
 
 /*
- * Only where numbers of CPUs are in use by threads that run (mm_cid): elsewhere a thread goes from
- * CPU to CPU, and would leave free memory behind on each.  And only where a CPU can be stopped: a
- * trim could not get at the lists of one that runs nothing any more.
+ * Only where a CPU can be stopped: a trim could not get at the lists of one that runs nothing any
+ * more.
  */
 cold void local_init(struct slub_cache *cache)
 {
-	if (!ARCH_HAS_LOCAL || percpu_backend != BACKEND_RSEQ ||
-	    percpu_cpu_number != CPU_NUMBER_MM_CID || !cache->has_keys || cache->link ||
+	if (!ARCH_HAS_LOCAL || percpu_backend != BACKEND_RSEQ || !cache->has_keys || cache->link ||
 	    !cache->is_internal || cache->debug || cache->is_sampled || cache->is_accounted ||
 	    cache->is_reserve || cache->list_slot != cache->slot || !cache->order ||
 	    cache->objects > LOCAL_OBJECTS_MAX || cache->slab_mask >= LOCAL_SLAB_BYTES_MAX ||
@@ -122,8 +120,7 @@ struct page *local_pop(struct local_slabs *slabs, struct detached_list *list)
 	return local && owned_pop(slabs, local, list) ? local : NULL;
 }
 
-/* Where the sequences of CPU number @cid find the slab of an object, from now on. */
-static void mask_set(const struct slub_cache *cache, uint32_t cid)
+void local_mask_set(const struct slub_cache *cache, uint32_t cid)
 {
 	struct slot *slot = (struct slot *)(percpu_area(cid) + cache->list_slot);
 	uint32_t mask = ~(uint32_t)cache->slab_mask;
@@ -160,6 +157,8 @@ static void owned_begin(struct local_slabs *slabs, struct page *local,
 	__atomic_store_n(&local->count, list->nr + room, __ATOMIC_RELAXED);
 	__atomic_store_n(local_watermark(local), list->nr + room, __ATOMIC_RELAXED);
 	list_add_tail(&slabs->slabs, &local->list);
+	if (percpu_cpu_number != CPU_NUMBER_MM_CID)
+		local_wandered(cid);
 	local_write(local, local_make(local, list->head, list->sum, cid, room));
 	local_note_move();
 }
@@ -282,22 +281,25 @@ static enum outcome put_first_or_last(struct slub_cache *cache, struct cache_nod
 	uint32_t cid = percpu_here(), inuse = state_inuse(slab_read(slab));
 	struct local_slabs *slabs = local_slabs_of(node, cid);
 	struct page *local = local_of(slab);
-	uint64_t word = local_read(local);
+	uint64_t word;
 
-	if (!slabs || local_owner(word) != cid || cache_is_watched(cache))
+	if (!slabs || cache_is_watched(cache) || !local_over_slab(cache, node, local, cid))
 		return NOT_OURS;
+	word = local_read(local);
 	if (!local->list.next) {
+		if (!local_may_begin())
+			return NOT_OURS;
 		*list = (struct detached_list){ object, object, 1, local_addend(object) };
 		chain_set_next(cache, object, NULL);
 		if (inuse < 2)
 			return LAST;
-		mask_set(cache, cid);
+		local_mask_set(cache, cid);
 		owned_begin(slabs, local, list, cid, inuse);
 		return PUT;
 	}
 	if (local_room(word)) {
 		/* Somebody was quicker, or this CPU was emptied but for this slab. */
-		mask_set(cache, cid);
+		local_mask_set(cache, cid);
 		return owned_push(cache, object) ? PUT : NOT_OURS;
 	}
 	if (!owned_pop(slabs, local, list))
@@ -321,7 +323,7 @@ static enum outcome go_home(struct slub_cache *cache, void *object)
 	struct detached_list list;
 	enum outcome outcome;
 
-	if (local_owner(local_read(local)) != percpu_here())
+	if (local_owner(local_read(local)) != percpu_here() && !local_goes_along())
 		return NOT_OURS;
 	inject(INJECT_local);
 	lock_acquire(&node->lock);
@@ -475,11 +477,28 @@ static bool free_judged(struct slub_cache *cache, void *object, void *full, int3
 	return false;
 }
 
+/* No lists begin any more, so none is to be short. */
+static cold void leave_short(struct slub_cache *cache)
+{
+	void *list = chain_head(cache, percpu_take(cache->list_slot, 0));
+	void *foreign = chain_head(cache, percpu_take(cache->list_slot + SLOT_SPARE, 0));
+
+	if (list)
+		chain_settled_to_slabs(cache, list);
+	if (foreign)
+		chain_settled_to_slabs(cache, foreign);
+}
+
 bool local_free(struct slub_cache *cache, void *object)
 {
 	int32_t nr = (int32_t)slot_main_nr(percpu_lists(cache->list_slot), capacity_now(cache));
 	void *full;
 
+	if (unlikely(!local_may_begin())) {
+		if (local_takes(cache))
+			leave_short(cache);
+		return false;
+	}
 	if (local_takes(cache)) {
 		free_past(cache, object);
 		return true;
@@ -540,13 +559,8 @@ static bool take_rest(struct cache_node *node, struct page *slab, uint32_t nr,
 		local_write(local, local_none(local_owner(word)));
 		return true;
 	}
-	if (*local_is_marked(local))
-		return false;
-	list_remove(&local->list);
-	list_add_head(&slabs->slabs, &local->list);
-	*local_is_shared(local) = 1;
-	__atomic_store_n(local_is_marked(local), 1, __ATOMIC_RELAXED);
-	__atomic_store_n(&slabs->nr_marked, slabs->nr_marked + 1, __ATOMIC_RELAXED);
+	if (!*local_is_marked(local))
+		local_mark(slabs, local);
 	return false;
 }
 

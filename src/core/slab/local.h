@@ -13,8 +13,8 @@
  *
  *   sum    of what the list has (LOCAL-6)
  *   head   where in the slab its first object is, in units of 16 bytes
- *   owner  the number of the CPU; LOCAL_NOBODY; or LOCAL_EMPTIED: its list is on the way to
- *          the slab's freelist
+ *   owner  the number of the CPU; LOCAL_NOBODY; LOCAL_EMPTIED: its list is on the way to the
+ *          slab's freelist; or LOCAL_CLAIMED: it is about to change (LOCAL-7)
  *   room   pushes before one goes the slow way
  *
  * Sum and head are 0 without a list.  The descriptor's count is what the room would be without
@@ -25,7 +25,7 @@
  * filled the list from takes its frees without one.
  *
  *   LOCAL-1  While room is not 0 the sequences of the owner alone change the word; others stop
- *            the owner's CPU before.  A sequence has owner and room from one load.
+ *            the owner's CPU before, but for LOCAL-7.  A sequence has owner and room from one load.
  *   LOCAL-2  While room is 0 no sequence stores to the word but one that takes the list, which
  *            is under the node's lock as all other changes are.  So the owner changes without a
  *            barrier, and only while the list is empty.
@@ -58,6 +58,15 @@
  *            differ by xx - yy = (x - y)(x + y), and x and y are odd, for the key is: 2 divides
  *            x - y fewer than 16 times, for they lie in one slab, so it divides x + y once.  A
  *            program that does not know the key cannot make two such faults cancel.
+ *   LOCAL-7  Where numbers are those of CPUs (no mm_cid) a thread goes from CPU to CPU, and would
+ *            leave free memory behind on each.  So lists begin there in a process of one thread
+ *            alone, which takes them along (local_over.c), under the node's lock: an exchange
+ *            writes LOCAL_CLAIMED in the owner's place, if the word is what was read; then
+ *            percpu_nr_threads is read, and if it is 1 the new owner is written.  Each thread is
+ *            counted before its first sequence, with a fence between, as is one between exchange
+ *            and look: so either it is seen, or its sequences see the claim, and fail.  Where one
+ *            is seen an exchange takes the claim back, unless that thread has stored over it: its
+ *            sequence had read the word before, and the list is as if nobody had claimed it.
  */
 #ifndef SLUB_LOCAL_H
 #define SLUB_LOCAL_H
@@ -68,12 +77,14 @@
 
 #define LOCAL_NOBODY LOCAL_OWNER_MASK
 #define LOCAL_EMPTIED (LOCAL_OWNER_MASK - 1)
-#define LOCAL_OWNERS LOCAL_EMPTIED	/* CPUs with a number below it own slabs */
+#define LOCAL_CLAIMED (LOCAL_OWNER_MASK - 2)
+#define LOCAL_OWNERS LOCAL_CLAIMED	/* CPUs with a number below it own slabs */
 
 /* Of a CPU, for each node of a cache; under the node's lock. */
 struct local_slabs {
 	struct list slabs;	/* by their second descriptors; next is NULL at first */
 	uint32_t nr_marked;	/* so many, all in front */
+	uint32_t looked;	/* 1 + local_wanders when no other CPU had a list */
 };
 
 /* For a collection (core/percpu/percpu.h): what was taken of the CPUs while they were stopped. */
@@ -212,14 +223,30 @@ static inline struct page *local_first(const struct local_slabs *slabs)
 		       container_of(slabs->slabs.next, struct page, list) : NULL;
 }
 
-static inline void local_unlist(struct local_slabs *slabs, struct page *local)
+/* Its room may be too much (LOCAL-5). */
+static inline void local_mark(struct local_slabs *slabs, struct page *local)
 {
 	list_remove(&local->list);
-	__atomic_store_n(&local->count, 0, __ATOMIC_RELAXED);
-	__atomic_store_n(local_watermark(local), 0, __ATOMIC_RELAXED);
+	list_add_head(&slabs->slabs, &local->list);
+	*local_is_shared(local) = 1;
+	__atomic_store_n(local_is_marked(local), 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&slabs->nr_marked, slabs->nr_marked + 1, __ATOMIC_RELAXED);
+}
+
+/* @local leaves @slabs, with its list. */
+static inline void local_leave(struct local_slabs *slabs, struct page *local)
+{
+	list_remove(&local->list);
 	__atomic_store_n(&slabs->nr_marked, slabs->nr_marked - *local_is_marked(local),
 			 __ATOMIC_RELAXED);
 	__atomic_store_n(local_is_marked(local), 0, __ATOMIC_RELAXED);
+}
+
+static inline void local_unlist(struct local_slabs *slabs, struct page *local)
+{
+	local_leave(slabs, local);
+	__atomic_store_n(&local->count, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(local_watermark(local), 0, __ATOMIC_RELAXED);
 }
 
 /* Linked objects of one slab, of the caller alone; the kernel's detached_freelist. */
@@ -261,6 +288,8 @@ static inline void local_clear(const struct slub_cache *cache, struct page *slab
 	local_write(local_of(slab), local_none(LOCAL_NOBODY));
 }
 
+/* Where the sequences of CPU number @cid find the slab of an object, from now on. */
+void local_mask_set(const struct slub_cache *cache, uint32_t cid);
 void local_own_slab(struct page *slab);
 /* This CPU takes objects of @slab; under the node's lock. */
 static inline void local_own(const struct slub_cache *cache, struct page *slab)
@@ -313,6 +342,38 @@ static inline void local_join(struct slub_cache *cache, struct page *slab,
 
 /* *@list, not empty, goes to its slab. */
 void local_give_back(struct slub_cache *cache, struct page *local, struct detached_list *list);
+
+/* ---- local_over.c ---- */
+
+/* How often a list began on another CPU than the last one: an estimate with many threads. */
+extern uint32_t local_wanders SLUB_INTERNAL;	/* atomic */
+void local_wandered(uint32_t cid);
+
+/* Without mm_cid: is there one thread, as far as anybody knows? */
+static inline bool local_goes_along(void)
+{
+	return percpu_cpu_number == CPU_NUMBER_CPU_ID &&
+	       __atomic_load_n(&percpu_nr_threads, __ATOMIC_RELAXED) == 1;
+}
+
+/* May a list begin? */
+static inline bool local_may_begin(void)
+{
+	return percpu_cpu_number == CPU_NUMBER_MM_CID || local_goes_along();
+}
+
+/* Under the node's lock: CPU @cid, this thread's, owns @local from now on; false: it does not. */
+bool local_over_slab(const struct slub_cache *cache, struct cache_node *node, struct page *local,
+		     uint32_t cid);
+void *local_over_objects(struct slub_cache *cache, struct cache_node *node, uint32_t wanted,
+			 uint32_t *nr);
+/* @node is about to grow: as local_take(), of slabs of CPUs that this thread has left. */
+static inline void *local_over(struct slub_cache *cache, struct cache_node *node, uint32_t wanted,
+			       uint32_t *nr)
+{
+	return cache->has_local && local_goes_along() ?
+		       local_over_objects(cache, node, wanted, nr) : NULL;
+}
 
 /* ---- local_empty.c ---- */
 

@@ -440,6 +440,12 @@ void *node_refill(struct slub_cache *cache, struct cache_node *node,
 		uint32_t n = 0;
 		void *more = chain_head(cache, refill_once(cache, node, &n, &carved));
 
+		if (!more && !chain) {
+			/* These counted as in use all the time. */
+			more = local_over(cache, node, wanted, nr);
+			if (more)
+				return more;
+		}
 		if (!more) {
 			if (chain || !node_grow(cache, node))
 				break;
