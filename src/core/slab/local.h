@@ -365,6 +365,11 @@ static inline bool local_may_begin(void)
 /* Under the node's lock: CPU @cid, this thread's, owns @local from now on; false: it does not. */
 bool local_over_slab(const struct slub_cache *cache, struct cache_node *node, struct page *local,
 		     uint32_t cid);
+/*
+ * Under the node's lock: some lists of other CPUs are this one's from now on.  False: none has any,
+ * and none will until this thread wanders.
+ */
+bool local_over_some(const struct slub_cache *cache, struct cache_node *node);
 void *local_over_objects(struct slub_cache *cache, struct cache_node *node, uint32_t wanted,
 			 uint32_t *nr);
 /* @node is about to grow: as local_take(), of slabs of CPUs that this thread has left. */

@@ -22,6 +22,8 @@ static bool empty_one(struct slub_cache *cache, struct cache_node *node, ptrdiff
 
 	lock_acquire(&node->lock);
 	local = local_pop(local_slabs_of(node, percpu_here()), &list);
+	if (!local && local_goes_along() && local_over_some(cache, node))
+		local = local_pop(local_slabs_of(node, percpu_here()), &list);
 	lock_release(&node->lock);
 	if (!local)
 		return false;

@@ -2,7 +2,7 @@
 /*
  * Local lists go along with the thread: LOCAL-7 of local.h.  They change hands slab by slab, and
  * no object is looked at: with the first free to the slab on another CPU, and some when a cache
- * would grow.
+ * would grow, or when the lists of a program that is silent go to their slabs.
  *
  * A barrier would do it for processes of many threads too, but a sandbox may end the program for
  * that call, and this is the way of malloc().
@@ -107,9 +107,9 @@ static uint32_t take_some(const struct slub_cache *cache, struct cache_node *nod
 	return nr;
 }
 
-/* Under the lock; false: no other CPU has any, and none will until this thread wanders. */
-static bool take_of_others(const struct slub_cache *cache, struct cache_node *node, uint32_t cid)
+bool local_over_some(const struct slub_cache *cache, struct cache_node *node)
 {
+	uint32_t cid = percpu_here();
 	struct local_slabs *to = local_slabs_of(node, cid);
 	uint32_t end = percpu_areas_end();
 	uint32_t wanders = __atomic_load_n(&local_wanders, __ATOMIC_RELAXED) + 1;
@@ -130,7 +130,7 @@ void *local_over_objects(struct slub_cache *cache, struct cache_node *node, uint
 	bool has_some;
 
 	lock_acquire(&node->lock);
-	has_some = take_of_others(cache, node, percpu_here());
+	has_some = local_over_some(cache, node);
 	lock_release(&node->lock);
 	return has_some ? local_take_objects(cache, node, wanted, nr) : NULL;
 }

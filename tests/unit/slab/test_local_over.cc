@@ -152,6 +152,17 @@ TEST_F(local_over, a_trim_finds_them)
 	EXPECT_EQ(in_use(), mine.size());
 }
 
+/* A program that is silent: what it left behind goes to the slabs, too. */
+TEST_F(local_over, those_left_behind_are_emptied)
+{
+	leave_lists();
+	ptrdiff_t most = PTRDIFF_MAX;
+	local_empty_some(&most);
+	EXPECT_EQ(locals(cache).objects.size(), 0u);
+	EXPECT_EQ(nr_barriers, 0);
+	all_is_right();
+}
+
 /* Marked lists go along, too, and are set right there. */
 TEST_F(local_over, a_slab_that_is_whole_by_then_goes)
 {
