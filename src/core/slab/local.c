@@ -283,7 +283,7 @@ static enum outcome put_first_or_last(struct slub_cache *cache, struct cache_nod
 	struct page *local = local_of(slab);
 	uint64_t word;
 
-	if (!slabs || cache_is_watched(cache) || !local_over_slab(cache, node, local, cid))
+	if (!slabs || cache_is_watched(cache) || !local_is_owned(cache, node, local, cid))
 		return NOT_OURS;
 	word = local_read(local);
 	if (!local->list.next) {
@@ -477,18 +477,6 @@ static bool free_judged(struct slub_cache *cache, void *object, void *full, int3
 	return false;
 }
 
-/* No lists begin any more, so none is to be short. */
-static cold void leave_short(struct slub_cache *cache)
-{
-	void *list = chain_head(cache, percpu_take(cache->list_slot, 0));
-	void *foreign = chain_head(cache, percpu_take(cache->list_slot + SLOT_SPARE, 0));
-
-	if (list)
-		chain_settled_to_slabs(cache, list);
-	if (foreign)
-		chain_settled_to_slabs(cache, foreign);
-}
-
 bool local_free(struct slub_cache *cache, void *object)
 {
 	int32_t nr = (int32_t)slot_main_nr(percpu_lists(cache->list_slot), capacity_now(cache));
@@ -496,7 +484,7 @@ bool local_free(struct slub_cache *cache, void *object)
 
 	if (unlikely(!local_may_begin())) {
 		if (local_takes(cache))
-			leave_short(cache);
+			local_leave_short(cache);
 		return false;
 	}
 	if (local_takes(cache)) {

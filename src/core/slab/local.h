@@ -362,9 +362,16 @@ static inline bool local_may_begin(void)
 	return percpu_cpu_number == CPU_NUMBER_MM_CID || local_goes_along();
 }
 
-/* Under the node's lock: CPU @cid, this thread's, owns @local from now on; false: it does not. */
 bool local_over_slab(const struct slub_cache *cache, struct cache_node *node, struct page *local,
 		     uint32_t cid);
+/* Under the node's lock: CPU @cid, this thread's, owns @local from now on; false: it does not. */
+static inline bool local_is_owned(const struct slub_cache *cache, struct cache_node *node,
+				  struct page *local, uint32_t cid)
+{
+	return local_owner(local_read(local)) == cid ||
+	       (local_goes_along() && local_over_slab(cache, node, local, cid));
+}
+
 /*
  * Under the node's lock: some lists of other CPUs are this one's from now on.  False: none has any,
  * and none will until this thread wanders.
@@ -379,6 +386,9 @@ static inline void *local_over(struct slub_cache *cache, struct cache_node *node
 	return cache->has_local && local_goes_along() ?
 		       local_over_objects(cache, node, wanted, nr) : NULL;
 }
+
+/* No lists begin any more: this CPU's list, which is short, is to be one like others. */
+void local_leave_short(struct slub_cache *cache);
 
 /* ---- local_empty.c ---- */
 

@@ -17,7 +17,7 @@
 
 uint32_t local_wanders rarely_touched;
 
-void local_wandered(uint32_t cid)
+cold void local_wandered(uint32_t cid)
 {
 	static uint32_t last rarely_touched;
 
@@ -31,7 +31,7 @@ static uint64_t with_owner(uint64_t word, uint32_t owner)
 }
 
 /* False: the word is not what it was. */
-static bool exchange(struct page *local, uint64_t old, uint64_t new)
+static cold bool exchange(struct page *local, uint64_t old, uint64_t new)
 {
 	/* acquire: pairs with the store of a sequence; release: a list that goes back is whole */
 	return __atomic_compare_exchange_n((uint64_t *)&page_state(local)->first, &old, new, false,
@@ -39,7 +39,7 @@ static bool exchange(struct page *local, uint64_t old, uint64_t new)
 }
 
 /* False: a handler of this thread, or another thread, was quicker; the list is as it would be. */
-static bool claim(struct page *local, uint64_t word)
+static cold bool claim(struct page *local, uint64_t word)
 {
 	uint64_t claimed = with_owner(word, LOCAL_CLAIMED);
 
@@ -55,8 +55,8 @@ static bool claim(struct page *local, uint64_t word)
 }
 
 /* @word was the word of @local, which has a list, and belongs to another CPU. */
-static bool take_along(const struct slub_cache *cache, struct cache_node *node, struct page *local,
-		       uint64_t word, uint32_t cid)
+static cold bool take_along(const struct slub_cache *cache, struct cache_node *node,
+			    struct page *local, uint64_t word, uint32_t cid)
 {
 	struct local_slabs *from = local_slabs_of(node, local_owner(word));
 	struct local_slabs *to = local_slabs_of(node, cid);
@@ -73,14 +73,12 @@ static bool take_along(const struct slub_cache *cache, struct cache_node *node, 
 	return true;
 }
 
-bool local_over_slab(const struct slub_cache *cache, struct cache_node *node, struct page *local,
-		     uint32_t cid)
+cold bool local_over_slab(const struct slub_cache *cache, struct cache_node *node,
+			  struct page *local, uint32_t cid)
 {
 	uint64_t word = local_read(local);
 
-	if (local_owner(word) == cid)
-		return true;
-	if (local_owner(word) >= LOCAL_OWNERS || !local_goes_along())
+	if (local_owner(word) >= LOCAL_OWNERS)
 		return false;
 	if (!local->list.next) {
 		local_write(local, local_none(cid));	/* LOCAL-2 */
@@ -90,8 +88,8 @@ bool local_over_slab(const struct slub_cache *cache, struct cache_node *node, st
 }
 
 /* Those of CPU @other that began last. */
-static uint32_t take_some(const struct slub_cache *cache, struct cache_node *node, uint32_t other,
-			  uint32_t cid)
+static cold uint32_t take_some(const struct slub_cache *cache, struct cache_node *node,
+			       uint32_t other, uint32_t cid)
 {
 	struct local_slabs *from = local_slabs_of(node, other);
 	uint32_t nr = 0;
@@ -107,7 +105,7 @@ static uint32_t take_some(const struct slub_cache *cache, struct cache_node *nod
 	return nr;
 }
 
-bool local_over_some(const struct slub_cache *cache, struct cache_node *node)
+cold bool local_over_some(const struct slub_cache *cache, struct cache_node *node)
 {
 	uint32_t cid = percpu_here();
 	struct local_slabs *to = local_slabs_of(node, cid);
@@ -124,7 +122,7 @@ bool local_over_some(const struct slub_cache *cache, struct cache_node *node)
 	return false;
 }
 
-void *local_over_objects(struct slub_cache *cache, struct cache_node *node, uint32_t wanted,
+cold void *local_over_objects(struct slub_cache *cache, struct cache_node *node, uint32_t wanted,
 			 uint32_t *nr)
 {
 	bool has_some;
@@ -133,4 +131,15 @@ void *local_over_objects(struct slub_cache *cache, struct cache_node *node, uint
 	has_some = local_over_some(cache, node);
 	lock_release(&node->lock);
 	return has_some ? local_take_objects(cache, node, wanted, nr) : NULL;
+}
+
+cold void local_leave_short(struct slub_cache *cache)
+{
+	void *list = chain_head(cache, percpu_take(cache->list_slot, 0));
+	void *foreign = chain_head(cache, percpu_take(cache->list_slot + SLOT_SPARE, 0));
+
+	if (list)
+		chain_settled_to_slabs(cache, list);
+	if (foreign)
+		chain_settled_to_slabs(cache, foreign);
 }
